@@ -1,0 +1,5 @@
+//! Who speaks: addresses, keys on disk, signing and verifying.
+
+mod address;
+
+pub use address::{Address, AddressError};

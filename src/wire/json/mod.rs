@@ -1,0 +1,1 @@
+//! JSON as the peers write it: number text kept, lone surrogates allowed, canonical forms.

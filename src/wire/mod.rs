@@ -1,0 +1,3 @@
+//! Frames as types, canonical JSON and error codes. No behaviour, no I/O.
+
+pub mod json;
