@@ -1,0 +1,26 @@
+//! The embedded demo agent: no key, no network, every feature of the protocol.
+//!
+//! Only its model is scripted; it goes through the ordinary loop and tools. Its words are fixed,
+//! because conformance scripts talk to it.
+
+mod model;
+mod tools;
+
+use super::{Assistant, Toolbox, Whitelist};
+
+pub use model::Scripted;
+
+/// The demo agent's name unless another is configured.
+pub const NAME: &str = "stub-agent";
+
+/// The tools that EXEC may run unless permissions say otherwise.
+pub const EXEC: [&str; 1] = ["echo_tool"];
+
+/// The demo agent; EXEC may run the tools on `whitelist`.
+pub fn agent(whitelist: Whitelist) -> Assistant {
+    let mut tools = Toolbox::default();
+    tools.add(tools::Echo);
+    tools.add(tools::SlowStep);
+    tools.add(tools::AlwaysFails);
+    Assistant::new(Scripted, tools, whitelist)
+}

@@ -1,0 +1,207 @@
+//! What an authenticated caller can ask for.
+
+use std::sync::Arc;
+
+use crate::agent::Turned;
+use crate::console::Event;
+use crate::gate::{Passed, Refusal};
+use crate::session::{Mode, RuntimeInput, Session};
+use crate::wire::inbound::{self, Input, Kind, Malformed};
+use crate::wire::json::Object;
+use crate::wire::outbound;
+
+use super::{Connection, Going, ON};
+
+impl Connection {
+    /// A signed frame: what is executed is the signed payload, never the copies beside it.
+    pub(super) async fn verified_command(&mut self, passed: Passed<'_>) -> Going {
+        let claimed = passed.verified.claimed();
+        if passed.kind == Kind::SessionStatus && self.session.is_none() {
+            return self.answered(self.status(&claimed.payload, Some(claimed.signer)));
+        }
+        self.command(passed.kind, claimed.payload).await
+    }
+
+    /// Do what a frame of this kind asks; `fields` is what may be believed.
+    pub(super) async fn command(&mut self, kind: Kind, fields: Object<'_>) -> Going {
+        match kind {
+            Kind::Pong => {
+                if let Some(session) = &self.session {
+                    session.touch();
+                }
+                return ON;
+            }
+            Kind::SessionStatus => return self.answered(self.status(&fields, self.caller())),
+            Kind::OnboardSubmit => {
+                return self.refuse(&Refusal::Malformed(
+                    "nothing to submit: this host offers no onboarding here".into(),
+                ));
+            }
+            _ => {}
+        }
+        let Some(session) = self.session.clone() else {
+            return self.refuse(&Refusal::NotAuthenticated);
+        };
+        if !matches!(kind, Kind::Input | Kind::Exec) {
+            self.services.console.emit(Event::Other {
+                message_type: kind_name(&kind),
+            });
+        }
+        match kind {
+            Kind::Input => self.answered(self.input(&session, &fields)),
+            Kind::Exec => {
+                self.exec(&fields).await;
+                ON
+            }
+            Kind::Interrupt => {
+                match session.running() {
+                    Some(running) => running.cancel.cancel(),
+                    None => self
+                        .outbox
+                        .send(outbound::error("interrupt requires an active turn")),
+                }
+                ON
+            }
+            Kind::ModeChange => {
+                let answer = self.mode_change(&session, &fields).await;
+                self.answered(answer)
+            }
+            Kind::ApprovalResponse | Kind::AskUserResponse => {
+                let answer = inbound::request_id(&fields).map(|request_id| {
+                    Some(outbound::stale_answer(
+                        &session.id,
+                        request_id.as_deref(),
+                        "stale",
+                        "no request is waiting for this answer",
+                    ))
+                });
+                self.answered(answer)
+            }
+            Kind::Unknown(name) => {
+                self.refuse(&Refusal::UnknownType(crate::gate::quoted(&name)))
+            }
+            // The gate hands these to others.
+            Kind::Seal | Kind::Connect | Kind::Pong | Kind::SessionStatus | Kind::OnboardSubmit => ON,
+        }
+    }
+
+    fn answered(&self, answer: Result<Option<String>, Malformed>) -> Going {
+        match answer {
+            Ok(Some(frame)) => {
+                self.outbox.send(frame);
+                ON
+            }
+            Ok(None) => ON,
+            Err(wrong) => self.refuse(&Refusal::Malformed(wrong.to_string())),
+        }
+    }
+
+    /// Is a session alive? A foreign and an unknown one are not, in the same words (decision D8).
+    fn status(
+        &self,
+        fields: &Object<'_>,
+        caller: Option<crate::identity::Address>,
+    ) -> Result<Option<String>, Malformed> {
+        let id = inbound::status_query(fields)?;
+        let session = match (&id, caller) {
+            (Some(id), Some(caller)) => self.services.registry.own(id, &caller),
+            _ => None,
+        };
+        let status = match session {
+            Some(session) if session.running().is_some() => "running",
+            Some(_) => "connected",
+            None => "not_found",
+        };
+        Ok(Some(outbound::session_status(id.as_deref(), status)))
+    }
+
+    /// Run a prompt, or hand it to the turn that is running.
+    fn input(
+        &self,
+        session: &Arc<Session>,
+        fields: &Object<'_>,
+    ) -> Result<Option<String>, Malformed> {
+        let input = Input::read(fields)?;
+        if self.services.draining.is_cancelled() {
+            return Ok(Some(outbound::coded_error(
+                outbound::BUSY,
+                "the host is shutting down",
+                Some(true),
+            )));
+        }
+        self.services.console.emit(Event::Input {
+            identity: &session.owner,
+            session: &session.id,
+            prompt: &input.prompt,
+            images: input.images.len(),
+            files: input.files.len(),
+        });
+        let prompt = input.prompt.clone();
+        match self.services.runner.begin(session, &self.outbox, input) {
+            Turned::Started => Ok(None),
+            Turned::Running(running) => {
+                let id = format!("runtime-input-{}", uuid::Uuid::new_v4());
+                let accepted = running.inbox.push(RuntimeInput {
+                    id: id.clone(),
+                    prompt,
+                });
+                Ok(Some(if accepted {
+                    outbound::runtime_input_ack(&session.id, &id)
+                } else {
+                    outbound::coded_error(
+                        "RUNTIME_INPUT_REJECTED",
+                        "the running turn takes no more input; send it again after OUTPUT",
+                        Some(true),
+                    )
+                }))
+            }
+        }
+    }
+
+    /// Choose a mode: stored first, then told (fact F46).
+    async fn mode_change(
+        &self,
+        session: &Arc<Session>,
+        fields: &Object<'_>,
+    ) -> Result<Option<String>, Malformed> {
+        let wanted = inbound::mode(fields)?;
+        let Some(mode) = Mode::of(&wanted) else {
+            let message = if wanted == "full-access" {
+                "Permission mode is not available".to_owned()
+            } else {
+                format!("Unsupported mode: {}", crate::gate::quoted(&wanted))
+            };
+            return Ok(Some(outbound::coded_error(outbound::INVALID_PARAMS, &message, None)));
+        };
+        if session.running().is_some() {
+            return Ok(Some(outbound::coded_error(outbound::BUSY, "Session is busy", Some(true))));
+        }
+        let stored = self
+            .services
+            .registry
+            .store()
+            .set_mode(session.row(&session.history(), self.services.registry.expires_at()), mode.id())
+            .await;
+        Ok(Some(match stored {
+            Ok(()) => {
+                session.set_mode(mode);
+                outbound::mode_changed(&session.id, mode.id(), None)
+            }
+            Err(failed) => {
+                tracing::error!(%failed, "a mode cannot be stored");
+                outbound::coded_error(outbound::INTERNAL_ERROR, "Unable to store the mode", Some(true))
+            }
+        }))
+    }
+}
+
+fn kind_name(kind: &Kind) -> &str {
+    match kind {
+        Kind::Interrupt => "INTERRUPT",
+        Kind::ModeChange => "mode_change",
+        Kind::ApprovalResponse => "APPROVAL_RESPONSE",
+        Kind::AskUserResponse => "ASK_USER_RESPONSE",
+        Kind::Unknown(name) => name,
+        _ => "",
+    }
+}
