@@ -1,1 +1,3 @@
 //! The test suite: one module a capability.
+
+mod signatures;
