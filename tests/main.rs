@@ -1,3 +1,4 @@
 //! The test suite: one module a capability.
 
+mod seal_vectors;
 mod signatures;
