@@ -62,11 +62,24 @@ impl Form {
         ..Self::JAVASCRIPT
     };
 
-    const fn numbers(self, numbers: Numbers) -> Self {
-        Self { numbers, ..self }
+    /// The same with numbers as Python spells them.
+    pub const fn python_numbers(self) -> Self {
+        Self {
+            numbers: Numbers::Python,
+            ..self
+        }
     }
 
-    const fn utf16(self) -> Self {
+    /// The same with the text of numbers as received.
+    pub const fn wire_numbers(self) -> Self {
+        Self {
+            numbers: Numbers::Wire,
+            ..self
+        }
+    }
+
+    /// The same with keys sorted by UTF-16 unit, as JavaScript sorts.
+    pub const fn utf16_order(self) -> Self {
         Self {
             order: Order::Utf16,
             ..self
@@ -81,15 +94,15 @@ pub const FORMS: &[Form] = &[
     Form::PYTHON,
     Form::JAVASCRIPT,
     Form::SORTED_UTF8,
-    Form::SORTED_UTF8.numbers(Numbers::Python),
-    Form::JAVASCRIPT.numbers(Numbers::Python),
-    Form::PYTHON.numbers(Numbers::Wire),
-    Form::JAVASCRIPT.utf16(),
-    Form::SORTED_UTF8.utf16(),
-    Form::PYTHON.utf16(),
-    Form::SORTED_UTF8.numbers(Numbers::Python).utf16(),
-    Form::JAVASCRIPT.numbers(Numbers::Python).utf16(),
-    Form::PYTHON.numbers(Numbers::Wire).utf16(),
+    Form::SORTED_UTF8.python_numbers(),
+    Form::JAVASCRIPT.python_numbers(),
+    Form::PYTHON.wire_numbers(),
+    Form::JAVASCRIPT.utf16_order(),
+    Form::SORTED_UTF8.utf16_order(),
+    Form::PYTHON.utf16_order(),
+    Form::SORTED_UTF8.python_numbers().utf16_order(),
+    Form::JAVASCRIPT.python_numbers().utf16_order(),
+    Form::PYTHON.wire_numbers().utf16_order(),
 ];
 
 /// The bytes of `value` in `form`, with `,` and `:` between.

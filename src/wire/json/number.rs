@@ -1,7 +1,5 @@
 //! Numbers: their value, and how Python would spell them again (F4).
 
-use std::fmt::Write;
-
 /// The nearest float of a JSON number or of Python's `NaN`, `Infinity`, `-Infinity`.
 pub(super) fn to_f64(text: &str) -> Option<f64> {
     match text {
@@ -47,9 +45,7 @@ fn write_float(value: f64, out: &mut Vec<u8>) {
         };
         return out.extend_from_slice(word);
     }
-    let mut scientific = String::with_capacity(24);
-    // Writing into a String cannot fail.
-    let _ = write!(scientific, "{value:e}");
+    let scientific = shortest(value);
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);
     let (sign, mantissa) = match mantissa.strip_prefix('-') {
@@ -59,9 +55,8 @@ fn write_float(value: f64, out: &mut Vec<u8>) {
     out.extend_from_slice(sign.as_bytes());
     if !(-4..16).contains(&exponent) {
         out.extend_from_slice(mantissa.as_bytes());
-        let mut tail = String::with_capacity(6);
         let sign = if exponent < 0 { '-' } else { '+' };
-        let _ = write!(tail, "e{sign}{:02}", exponent.unsigned_abs());
+        let tail = format!("e{sign}{:02}", exponent.unsigned_abs());
         return out.extend_from_slice(tail.as_bytes());
     }
     let digits = mantissa.bytes().filter(u8::is_ascii_digit);
@@ -76,4 +71,24 @@ fn write_float(value: f64, out: &mut Vec<u8>) {
     out.extend(padded.clone().take(whole));
     out.push(b'.');
     out.extend(padded.skip(whole).take(count.saturating_sub(whole).max(1)));
+}
+
+/// The shortest digits that read back as the same float, as `d.ddde±x`. Of two that are equally near
+/// Python and JavaScript take the even one and Rust the larger. That happens with 16 or 17 digits
+/// only, and rounding to as many digits does take the even one; but beside a power of two what is
+/// nearest may be another float's, so that is looked at.
+fn shortest(value: f64) -> String {
+    let shortest = format!("{value:e}");
+    let digits = shortest
+        .bytes()
+        .take_while(|&byte| byte != b'e')
+        .filter(u8::is_ascii_digit)
+        .count();
+    if digits >= 16 {
+        let rounded = format!("{value:.*e}", digits - 1);
+        if rounded.parse() == Ok(value) {
+            return rounded;
+        }
+    }
+    shortest
 }
