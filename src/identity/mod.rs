@@ -2,6 +2,8 @@
 
 mod address;
 mod signing;
+mod verify;
 
 pub use address::{Address, AddressError};
 pub use signing::Identity;
+pub use verify::{Check, Signature, SignatureError, verify, verify_batch, verify_bytes};
