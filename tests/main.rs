@@ -1,1 +1,4 @@
 //! The test suite: one module a capability.
+
+mod ledger;
+mod store;
