@@ -1,7 +1,10 @@
 //! Who speaks: addresses, keys on disk, signing and verifying.
 
 mod address;
+mod derive;
+pub mod keys;
 mod signing;
 
 pub use address::{Address, AddressError};
+pub use derive::{Phrase, PhraseError};
 pub use signing::Identity;
