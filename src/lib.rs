@@ -15,6 +15,7 @@
 pub mod agent;
 pub mod client;
 pub mod config;
+mod connection;
 pub mod console;
 pub mod gate;
 pub mod host;

@@ -10,7 +10,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::console::{Console, Event};
 use crate::session::{History, Outbox, Registry, Running, Saved, Session};
-use crate::store::{BeginTurn, EndTurn};
+use crate::store::{BeginTurn, EndTurn, Outcome};
 use crate::wire::inbound::Input;
 use crate::wire::outbound;
 
@@ -97,7 +97,6 @@ impl Runner {
         // Queued before anything that follows is: a turn that is cut off leaves its prompt behind.
         let begun = self.registry.store().begin_turn(BeginTurn {
             row: session.row(&history, self.registry.expires_at()),
-            turn: number,
             started_at: history.updated,
             preview: prompt.chars().take(160).collect(),
             replace: saved.replace,
@@ -132,15 +131,14 @@ impl Runner {
         let history = settled(added, number);
         let ended = self.registry.store().end_turn(EndTurn {
             row: session.row(&history, self.registry.expires_at()),
-            turn: number,
             messages_from: (base.0 + opened.0) as u64,
             messages: history.messages.since(base.0 + opened.0).map(str::to_owned).collect(),
             trace_from: (base.1 + opened.1) as u64,
             trace: history.trace.since(base.1 + opened.1).map(str::to_owned).collect(),
             outcome: match &outcome {
-                Ok(finished) if finished.reason == Reason::Interrupted => "interrupted",
-                Ok(_) => "completed",
-                Err(_) => "failed",
+                Ok(finished) if finished.reason == Reason::Interrupted => Outcome::Interrupted,
+                Ok(_) => Outcome::Completed,
+                Err(_) => Outcome::Failed,
             },
         });
         let stored = match begun.await {
@@ -255,5 +253,5 @@ fn content(input: &Input) -> serde_json::Value {
 }
 
 fn now() -> f64 {
-    crate::session::unix_now()
+    crate::store::unix_now()
 }

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::{BoxFuture, Emitter};
 
 /// Arguments of a tool call.
-pub type Args = Map<String, Value>;
+pub(crate) type Args = Map<String, Value>;
 
 /// Why a tool gave no result. `Display` is what the model and EXEC's caller read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -92,7 +92,7 @@ impl Toolbox {
 ///
 /// # Errors
 /// [`ToolError::Arguments`].
-pub fn arguments<T: serde::de::DeserializeOwned>(args: &Args) -> Result<T, ToolError> {
+pub(crate) fn arguments<T: serde::de::DeserializeOwned>(args: &Args) -> Result<T, ToolError> {
     serde_json::from_value(Value::Object(args.clone()))
         .map_err(|wrong| ToolError::Arguments(wrong.to_string()))
 }

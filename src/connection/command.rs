@@ -6,6 +6,7 @@ use crate::agent::Turned;
 use crate::console::Event;
 use crate::gate::{Passed, Refusal};
 use crate::session::{Mode, RuntimeInput, Session};
+use crate::store::Append;
 use crate::wire::inbound::{self, Input, Kind, Malformed};
 use crate::wire::json::Object;
 use crate::wire::outbound;
@@ -176,11 +177,19 @@ impl Connection {
         if session.running().is_some() {
             return Ok(Some(outbound::coded_error(outbound::BUSY, "Session is busy", Some(true))));
         }
+        let mut row = session.row(&session.history(), self.services.registry.expires_at());
+        row.mode = mode.id().to_owned();
         let stored = self
             .services
             .registry
             .store()
-            .set_mode(session.row(&session.history(), self.services.registry.expires_at()), mode.id())
+            .append(Append {
+                row,
+                messages_from: 0,
+                messages: Vec::new(),
+                trace_from: 0,
+                trace: Vec::new(),
+            })
             .await;
         Ok(Some(match stored {
             Ok(()) => {

@@ -84,7 +84,7 @@ impl Connection {
             foreign,
         });
         self.outbox
-            .send(outbound::agent_profile(&session.id, &self.services.profile()));
+            .send(self.services.profile(&session.id));
         self.session = Some(session);
         ON
     }
@@ -108,7 +108,7 @@ impl Connection {
             is_newer(ours, client)
         });
         self.outbox
-            .send(outbound::agent_profile(&session.id, &self.services.profile()));
+            .send(self.services.profile(&session.id));
         ON
     }
 

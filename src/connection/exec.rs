@@ -1,8 +1,12 @@
 //! EXEC: one tool, no model, no session (fact F53, decision D6).
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Instant;
 
+use futures_util::FutureExt;
+
+use crate::agent::ToolError;
 use crate::console::Event;
 use crate::wire::inbound::Exec;
 use crate::wire::json::Object;
@@ -45,7 +49,10 @@ impl Connection {
         let (tool, outbox) = (tool.to_owned(), Arc::clone(&self.outbox));
         let exec_id = exec.exec_id;
         let mut run = Box::pin(async move {
-            let result = agent.exec(&tool, args).await;
+            let result = AssertUnwindSafe(agent.exec(&tool, args))
+                .catch_unwind()
+                .await
+                .unwrap_or_else(|_| Err(ToolError::Failed("the tool panicked".into())));
             let took = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
             let failed = result.as_ref().err().map(ToString::to_string);
             let outcome = match (&result, &failed) {

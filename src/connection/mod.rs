@@ -21,8 +21,8 @@ use crate::console::{Console, Event};
 use crate::gate::{Checking, Gate, Judged, Passed, Refusal};
 use crate::identity::{Address, Check, Identity, verify_batch};
 use crate::seal::{Opener, accept};
-use crate::session::{Item, Outbox, Registry, Session, unix_now};
-use crate::store::{Claimed as Claim, Ledger};
+use crate::session::{Item, Outbox, Registry, Session};
+use crate::store::{Claimed as Claim, Ledger, unix_now};
 use crate::transport::{Incoming, Sink, Source, Unauthenticated};
 use crate::trust::Trust;
 use crate::wire::Text;
@@ -39,9 +39,9 @@ const BATCH_BYTES: usize = 1 << 20;
 const BAD_SIGNATURES: u32 = 64;
 
 /// Close code: the peer broke a rule of this protocol (fact F22).
-pub const CLOSE_REFUSED: u16 = 4003;
+pub(crate) const CLOSE_REFUSED: u16 = 4003;
 /// Close code: nothing came in time.
-pub const CLOSE_TIMEOUT: u16 = 4008;
+pub(crate) const CLOSE_TIMEOUT: u16 = 4008;
 
 /// Everything a connection needs of the host.
 pub(crate) struct Services {
@@ -55,7 +55,24 @@ pub(crate) struct Services {
     pub(crate) limits: Limits,
     /// Cancelled when the host begins to stop: no new turns.
     pub(crate) draining: CancellationToken,
+    /// Cancelled when connections are to end.
+    pub(crate) stopping: CancellationToken,
     pub(crate) sockets: AtomicU64,
+}
+
+impl Services {
+    /// AGENT_PROFILE, for a caller who passed the gate.
+    fn profile(&self, session_id: &str) -> String {
+        let crate::agent::Profile { model, tools } = self.runner.agent().profile();
+        let profile = outbound::Profile {
+            name: self.name.clone(),
+            address: self.identity.address(),
+            model,
+            tools,
+            skills: Vec::new(),
+        };
+        outbound::agent_profile(session_id, &profile)
+    }
 }
 
 /// Limits of one connection.
@@ -132,11 +149,18 @@ pub(crate) async fn serve<S: Source, K: Sink + 'static>(
 impl Connection {
     async fn read(&mut self, source: &mut impl Source) {
         let patience = self.services.limits.first_frame_timeout;
-        let Ok(mut incoming) = tokio::time::timeout(patience, source.next()).await else {
-            let why = format!("no frame within {} s", patience.as_secs());
-            self.outbox.send(outbound::error(&why));
-            self.outbox.close(CLOSE_TIMEOUT, why);
-            return;
+        let mut incoming = tokio::select! {
+            biased;
+            () = self.services.stopping.cancelled() => return self.goodbye(),
+            first = tokio::time::timeout(patience, source.next()) => match first {
+                Ok(incoming) => incoming,
+                Err(_) => {
+                    let why = format!("no frame within {} s", patience.as_secs());
+                    self.outbox.send(outbound::error(&why));
+                    self.outbox.close(CLOSE_TIMEOUT, why);
+                    return;
+                }
+            },
         };
         let mut texts: Vec<Text> = Vec::new();
         loop {
@@ -188,8 +212,16 @@ impl Connection {
             // An idle connection keeps no batch.
             texts = Vec::new();
             self.outbox.room().await;
-            incoming = source.next().await;
+            incoming = tokio::select! {
+                biased;
+                () = self.services.stopping.cancelled() => return self.goodbye(),
+                next = source.next() => next,
+            };
         }
+    }
+
+    fn goodbye(&self) {
+        self.outbox.close(1001, "the host is shutting down");
     }
 
     async fn finish(self, writer: tokio::task::JoinHandle<()>) {

@@ -11,8 +11,8 @@
 mod refusal;
 mod signed;
 
-#[cfg(test)]
-mod tests;
+
+
 
 pub(crate) use refusal::quoted;
 pub use refusal::Refusal;

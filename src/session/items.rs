@@ -132,7 +132,7 @@ fn item(entry: &Value, at: usize) -> Option<Value> {
     let kind = entry.get("type")?.as_str()?;
     let mut item = Map::new();
     let own_id = entry.get("id").filter(|id| id.is_string()).cloned();
-    let mut take = |item: &mut Map<String, Value>, keys: &[&str]| {
+    let take = |item: &mut Map<String, Value>, keys: &[&str]| {
         for key in keys {
             if let Some(value) = entry.get(*key) {
                 item.insert((*key).into(), value.clone());

@@ -19,7 +19,6 @@ use tokio::time::Instant;
 pub use history::{History, JsonList, Version};
 pub use log::{Chunk, TurnLog};
 pub use mode::Mode;
-pub(crate) use registry::unix_now;
 pub use registry::{Opened, Registry, Settings};
 pub use turn::{Inbox, Running, RuntimeInput};
 pub use viewer::{Closing, Item, Outbox, Taken};

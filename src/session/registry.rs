@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use tokio::time::Instant;
 
 use crate::identity::Address;
-use crate::store::{Loaded, Store, StoreError};
+use crate::store::{Loaded, Outcome, Store, StoreError};
+use crate::store::unix_now;
 use crate::wire::json::Object;
 
 use super::{Expired, History, Mode, Saved, Session, TurnLog};
@@ -41,7 +42,6 @@ impl Default for Settings {
 }
 
 /// The sessions in memory, over those in the store.
-#[derive(Debug)]
 pub struct Registry {
     sessions: Mutex<HashMap<String, Arc<Session>>>,
     /// Held while a session is read from the store, so that two connections that name the same one
@@ -191,12 +191,14 @@ impl Registry {
                 let _loading = self.loading.lock().await;
                 match in_memory(self) {
                     Some(session) => Some(session),
-                    None => match self.store.load(id).await? {
-                        Some(loaded) => {
+                    // Whose it is comes first: a stranger must not make the host read it all.
+                    None => match self.store.owner(id).await? {
+                        Some(owner) if owner != caller => return Ok(Found::Foreign),
+                        Some(_) => self.store.load(id).await?.map(|loaded| {
                             let session = Arc::new(restored(loaded));
                             self.lock().insert(id.to_owned(), Arc::clone(&session));
-                            Some(session)
-                        }
+                            session
+                        }),
                         None => None,
                     },
                 }
@@ -278,6 +280,7 @@ fn restored(loaded: Loaded) -> Session {
         messages,
         trace,
         last_outcome,
+        ..
     } = loaded;
     let saved = Saved {
         messages: messages.len(),
@@ -292,7 +295,7 @@ fn restored(loaded: Loaded) -> Session {
         row.iteration,
         row.updated_at,
     );
-    if last_outcome.as_deref() == Some("interrupted")
+    if last_outcome == Some(Outcome::Interrupted)
         && !trace.iter().any(|entry| closes(entry, row.turn))
     {
         history.trace.push(
@@ -319,10 +322,3 @@ fn closes(entry: &str, turn: u64) -> bool {
         .is_ok_and(|entry| entry["type"] == "turn_result" && entry["turn"] == turn)
 }
 
-/// Unix seconds.
-pub(crate) fn unix_now() -> f64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default()
-        .as_secs_f64()
-}

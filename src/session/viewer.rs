@@ -18,14 +18,14 @@ use super::TurnLog;
 const ROOM: usize = 256 << 10;
 
 /// One socket's outgoing side, shared by whatever has something to say to it.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Outbox {
     state: Mutex<State>,
     wake: Notify,
     room: Notify,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct State {
     direct: VecDeque<Item>,
     direct_bytes: usize,
@@ -35,7 +35,6 @@ struct State {
 }
 
 /// Something to write.
-#[derive(Debug)]
 pub enum Item {
     /// A frame; sealed if the socket is.
     Frame(Text),
@@ -62,12 +61,18 @@ struct Following {
 }
 
 /// What [`Outbox::take`] hands to the writer.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Taken {
     /// To be written in this order.
     pub items: Vec<Item>,
     /// After that, close.
     pub closing: Option<Closing>,
+}
+
+impl std::fmt::Debug for Outbox {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Outbox").finish_non_exhaustive()
+    }
 }
 
 impl Outbox {
