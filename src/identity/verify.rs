@@ -1,6 +1,7 @@
 //! Checking signatures: singly, and many at once.
 
 use std::fmt;
+use std::hash::{BuildHasher, RandomState};
 use std::str::FromStr;
 
 use ed25519_dalek::{Signature as Ed25519, Verifier, VerifyingKey};
@@ -158,15 +159,17 @@ fn fits(key: &VerifyingKey, message: &[u8], signature: &Signature) -> bool {
 }
 
 fn fits_any_form(key: &VerifyingKey, payload: &Value<'_>, signature: &Signature) -> bool {
-    let mut tried: Vec<Vec<u8>> = Vec::new();
+    // Hashes, not the messages: a stranger's payload may be large, and there are many forms.
+    let hasher = RandomState::new();
+    let mut tried: Vec<u64> = Vec::new();
     FORMS.iter().any(|&form| {
         let message = canonical(payload, form);
-        if tried.contains(&message) {
+        let hash = hasher.hash_one(&message);
+        if tried.contains(&hash) {
             return false;
         }
-        let fit = fits(key, &message, signature);
-        tried.push(message);
-        fit
+        tried.push(hash);
+        fits(key, &message, signature)
     })
 }
 

@@ -11,13 +11,18 @@ pub struct Raw<'a>(&'a str);
 
 /// What a JSON value is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum Kind {
+    /// `null`.
     Null,
+    /// `true` or `false`.
     Bool,
+    /// A number; Python's `NaN`, `Infinity` and `-Infinity` included.
     Number,
+    /// Text in quotes.
     String,
+    /// `[…]`.
     Array,
+    /// `{…}`.
     Object,
 }
 

@@ -259,14 +259,43 @@ fn json() -> impl Strategy<Value = String> {
     })
 }
 
+/// Reads the text in every way. What passes the check must be read whole by the others, which
+/// rely on it.
 fn exercise(text: &str) {
-    let _ = Object::parse(text);
-    if let Ok(raw) = Raw::parse(text) {
-        let _ = (raw.to_serde(), raw.as_str(), raw.as_f64(), raw.as_array());
-        let value = raw.value();
-        for &form in FORMS {
-            canonical(&value, form);
+    let object = Object::parse(text);
+    let Ok(raw) = Raw::parse(text) else {
+        assert!(object.is_err());
+        return;
+    };
+    assert_eq!(object.is_ok(), raw.kind() == Kind::Object);
+    let value = raw.value();
+    match &value {
+        Value::Null => assert!(raw.is_null()),
+        Value::Bool(value) => assert_eq!(raw.as_bool(), Some(*value)),
+        Value::Number(text) => {
+            assert_eq!(*text, raw.text());
+            assert!(raw.as_f64().is_some());
         }
+        Value::String(text) => assert_eq!(raw.as_str(), Some(text.to_text())),
+        Value::Array(elements) => {
+            let raws = raw.as_array().unwrap();
+            assert!(
+                raws.iter()
+                    .map(|raw| raw.value())
+                    .eq(elements.iter().cloned())
+            );
+        }
+        Value::Object(members) => {
+            let object = raw.as_object().unwrap();
+            let ours = members
+                .iter()
+                .map(|(key, value)| (key.to_text(), value.clone()));
+            assert!(object.iter().map(|(key, raw)| (key, raw.value())).eq(ours));
+        }
+    }
+    raw.to_serde();
+    for &form in FORMS {
+        canonical(&value, form);
     }
 }
 
