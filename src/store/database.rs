@@ -150,6 +150,9 @@ impl Database {
             self.remove_stale_log();
             return Ok(());
         }
+        if fs::metadata(&self.path).is_ok_and(|found| !found.is_file()) {
+            return Err(not_a_file().into());
+        }
         let copy = beside(&self.path, "-restored");
         let _ = fs::remove_file(&copy);
         make_private(&copy)?;
@@ -226,12 +229,16 @@ pub(crate) fn make_private(path: &Path) -> io::Result<()> {
     }
     let metadata = fs::metadata(path)?;
     if !metadata.is_file() {
-        return Err(io::Error::other("not a file"));
+        return Err(not_a_file());
     }
     if metadata.permissions().mode() & 0o777 != 0o600 {
         fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
     }
     Ok(())
+}
+
+fn not_a_file() -> io::Error {
+    io::Error::other("not a file")
 }
 
 /// `path` with `suffix` behind its last letter.
@@ -255,7 +262,7 @@ type FileId = (u64, u64);
 
 impl Place {
     fn of(path: &Path) -> Self {
-        let metadata = |path: &Path| fs::metadata(path).ok();
+        let metadata = |path: &Path| fs::metadata(path).ok().filter(fs::Metadata::is_file);
         let id = |file: &fs::Metadata| (file.dev(), file.ino());
         let database = metadata(path);
         Self {
