@@ -1,10 +1,14 @@
 """The reference host (connectonion) serving a scripted agent, for comparison and for captures.
 
-    python reference_host.py --dir FOLDER --port 8000 [--trust open] [--tuned]
+    python reference_host.py --dir FOLDER --port 8000 [--trust open] [--plain] [--tuned]
 
 The agent is a real connectonion Agent and only its model is scripted: it answers the same prompt words as
 this project's demo agent, as far as benchmarks and captures need them. No key and no network are used: the
 relay is off, and FOLDER is both the project and the home folder, so nothing of the user's is read or written.
+
+`--plain` leaves out the approval plugin, whose permission map (90 entries) rides in every copy of the session
+that goes over the wire, and the agent's own log files: parallel sessions that say the same thing fail over its
+record of evaluations. Benchmarks use it, so that they compare the same turns.
 
 `--tuned` drops what is not the protocol's cost: the recovery phrase beside the key (its presence costs a key
 derivation at every admin check) and the console lines. Benchmarks name both variants.
@@ -23,6 +27,7 @@ def arguments():
     parser.add_argument("--dir", type=Path, required=True)
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--trust", default="open")
+    parser.add_argument("--plain", action="store_true")
     parser.add_argument("--tuned", action="store_true")
     return parser.parse_args()
 
@@ -159,16 +164,17 @@ def make_agent_factory():
             usage = TokenUsage(input_tokens=42, output_tokens=11, cost=0.0001)
             return LLMResponse(content=content, tool_calls=calls, raw_response=None, usage=usage)
 
-    def make_agent(quiet=False):
+    def make_agent(quiet, plain):
         model = Scripted()
+        bare = {"log": False}
+        approving = {"plugins": [tool_approval, full_access, runtime_input, ui_stream], "on_events": [allow_harmless]}
         agent = Agent(
             "stub-agent",
             llm=model,
             system_prompt="You are a scripted agent.",
             tools=[echo_tool, danger, slow_step, always_fails, ask_user],
-            plugins=[tool_approval, full_access, runtime_input, ui_stream],
-            on_events=[allow_harmless],
             quiet=quiet,
+            **(bare if plain else approving),
         )
         model.agent = agent
         return agent
@@ -194,7 +200,7 @@ def main():
         Console.print = lambda *_, **__: None
 
     connectonion.host(
-        lambda: make_agent(quiet=options.tuned),
+        lambda: make_agent(quiet=options.tuned, plain=options.plain),
         port=options.port,
         trust=options.trust,
         relay_url=None,
