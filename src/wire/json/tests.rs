@@ -128,6 +128,20 @@ fn syntax_is_strict() {
     assert_eq!(refused("[1 2]"), "expected ',' or ']' at byte 3");
 }
 
+/// Strings are scanned eight bytes at a time: every byte at every place in and after such a step.
+#[test]
+fn every_byte_is_seen_at_every_place() {
+    for byte in 0..=0x7f_u8 {
+        for at in 0..20 {
+            let mut inner = [b'x'; 20];
+            inner[at] = byte;
+            let text = format!("\"{}\"", std::str::from_utf8(&inner).unwrap());
+            let plain = byte >= 0x20 && byte != b'"' && byte != b'\\';
+            assert_eq!(Raw::parse(&text).is_ok(), plain, "{byte:#x} at {at}");
+        }
+    }
+}
+
 #[test]
 fn depth_is_bounded_wherever_one_starts() {
     let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
