@@ -12,7 +12,7 @@ use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::agent::{Agent, Runner, Whitelist, demo};
+use crate::agent::{Agent, Runner, demo};
 use crate::config::{Config, Replay};
 use crate::connection::{Limits, Services};
 use crate::console::Console;
@@ -78,7 +78,9 @@ pub struct Host {
 
 impl std::fmt::Debug for Host {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Host").field("address", &self.address).finish_non_exhaustive()
+        f.debug_struct("Host")
+            .field("address", &self.address)
+            .finish_non_exhaustive()
     }
 }
 
@@ -124,10 +126,12 @@ impl HostBuilder {
             console,
         } = self;
         let wanted = SocketAddr::new(config.bind, config.port);
-        let listener = TcpListener::bind(wanted).await.map_err(|reason| StartError::Listen {
-            address: wanted,
-            reason,
-        })?;
+        let listener = TcpListener::bind(wanted)
+            .await
+            .map_err(|reason| StartError::Listen {
+                address: wanted,
+                reason,
+            })?;
         let address = listener.local_addr().map_err(|reason| StartError::Listen {
             address: wanted,
             reason,
@@ -144,7 +148,7 @@ impl HostBuilder {
         };
         let store = Store::open(&co.join("oip.sqlite3"))?;
         let registry = Arc::new(Registry::new(store, settings(&config, &co)));
-        let agent = agent.unwrap_or_else(|| Arc::new(demo::agent(exec_whitelist(&config))));
+        let agent = agent.unwrap_or_else(|| Arc::new(demo::agent(config.permissions.clone())));
         let runner = Arc::new(Runner::new(agent, Arc::clone(&registry), console.clone()));
         let draining = CancellationToken::new();
         let outboxes = CancellationToken::new();
@@ -158,7 +162,7 @@ impl HostBuilder {
             console,
             limits: Limits {
                 first_frame_timeout: config.limits.first_frame_timeout,
-                exec_concurrency: config.limits.exec_concurrency,
+                exec_concurrency: config.limits.exec_concurrency as usize,
                 ping_every: PING_EVERY,
             },
             draining,
@@ -167,15 +171,15 @@ impl HostBuilder {
         });
         let admission = Arc::new(Admission::new(
             config.limits.connections_per_second,
-            config.limits.unauthenticated_sockets,
+            config.limits.unauthenticated_sockets as usize,
         ));
         let connections = TaskTracker::new();
         let front = Arc::new(Front {
             services: Arc::clone(&services),
             admission: Arc::clone(&admission),
-            budget: Arc::new(Budget::new(config.limits.unauthenticated_total)),
-            unauthenticated_frame: config.limits.unauthenticated_frame,
-            frame: config.limits.frame,
+            budget: Arc::new(Budget::new(config.limits.unauthenticated_total.get())),
+            unauthenticated_frame: config.limits.unauthenticated_frame.get(),
+            frame: config.limits.frame.get(),
             connections: connections.clone(),
             trust_name: config.trust.to_string(),
             started: std::time::Instant::now(),
@@ -229,7 +233,10 @@ impl Host {
 
     /// Sessions in memory, and open sockets.
     pub fn load(&self) -> (usize, u64) {
-        let sockets = self.services.sockets.load(std::sync::atomic::Ordering::Relaxed);
+        let sockets = self
+            .services
+            .sockets
+            .load(std::sync::atomic::Ordering::Relaxed);
         (self.services.registry.len(), sockets)
     }
 
@@ -245,7 +252,10 @@ impl Host {
         self.stop_accepting.cancel();
         let turns = self.services.runner.turns();
         turns.close();
-        if tokio::time::timeout(self.drain_timeout, turns.wait()).await.is_err() {
+        if tokio::time::timeout(self.drain_timeout, turns.wait())
+            .await
+            .is_err()
+        {
             for session in self.services.registry.running() {
                 if let Some(running) = session.running() {
                     running.cancel.cancel();
@@ -258,7 +268,10 @@ impl Host {
         }
         self.outboxes.cancel();
         self.connections.close();
-        if tokio::time::timeout(GOODBYE, self.connections.wait()).await.is_err() {
+        if tokio::time::timeout(GOODBYE, self.connections.wait())
+            .await
+            .is_err()
+        {
             tracing::info!("some peers did not read to the end");
         }
         for task in self.tasks.drain(..) {
@@ -285,21 +298,9 @@ fn settings(config: &Config, co: &Path) -> Settings {
         session_idle: config.session_idle,
         turn_timeout: config.turn_timeout,
         result_ttl: config.result_ttl,
-        turn_log_bytes: config.limits.turn_log_bytes,
+        turn_log_bytes: config.limits.turn_log_bytes.get(),
         spill_dir: co.to_owned(),
     }
-}
-
-/// What EXEC may run: the demo agent's default, with what host.yaml's permissions add and take away.
-fn exec_whitelist(config: &Config) -> Whitelist {
-    let mut names: Vec<String> = demo::EXEC.iter().map(|&name| name.to_owned()).collect();
-    for (name, allowed) in config.permissions.tools() {
-        names.retain(|other| other != name);
-        if allowed {
-            names.push(name.to_owned());
-        }
-    }
-    names.into_iter().collect()
 }
 
 /// Every so often let go of what nobody uses.

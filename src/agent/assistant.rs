@@ -5,9 +5,11 @@ use std::time::Instant;
 
 use serde_json::{Map, Value, json};
 
+use crate::config::Permissions;
+
 use super::{
     Agent, AgentError, BoxFuture, Finished, Model, Profile, Reason, Request, Round, Step, ToolCall,
-    ToolContext, ToolError, Toolbox, Turn, Usage, Whitelist,
+    ToolContext, ToolError, Toolbox, Turn, Usage,
 };
 
 /// Model calls in one turn, unless configured otherwise.
@@ -17,7 +19,7 @@ const MAX_ITERATIONS: u64 = 100;
 pub struct Assistant {
     model: Arc<dyn Model>,
     tools: Toolbox,
-    whitelist: Whitelist,
+    permissions: Permissions,
     max_iterations: u64,
 }
 
@@ -31,12 +33,12 @@ impl std::fmt::Debug for Assistant {
 }
 
 impl Assistant {
-    /// An agent that uses `model` and `tools`; EXEC may run those on `whitelist`.
-    pub fn new(model: impl Model, tools: Toolbox, whitelist: Whitelist) -> Self {
+    /// An agent that uses `model` and `tools`; EXEC may run what `permissions` allow.
+    pub fn new(model: impl Model, tools: Toolbox, permissions: Permissions) -> Self {
         Self {
             model: Arc::new(model),
             tools,
-            whitelist,
+            permissions,
             max_iterations: MAX_ITERATIONS,
         }
     }
@@ -49,7 +51,10 @@ impl Assistant {
         let (reason, result) = loop {
             inputs.extend(turn.runtime_input());
             if rounds.len() as u64 >= self.max_iterations {
-                break (Reason::MaxIterations, "The turn ended after its last allowed model call.".to_owned());
+                break (
+                    Reason::MaxIterations,
+                    "The turn ended after its last allowed model call.".to_owned(),
+                );
             }
             let Some(step) = self.ask(turn, &rounds, &inputs).await? else {
                 break (Reason::Interrupted, INTERRUPTED.to_owned());
@@ -115,29 +120,40 @@ impl Assistant {
         };
         let duration_ms = started.elapsed().as_secs_f64() * 1e3;
         let Some(step) = step else {
-            turn.events().record_as(&id, &json!({
-                "type": "llm_result", "model": model, "iteration": iteration,
-                "duration_ms": duration_ms, "tool_calls_count": 0, "usage": null,
-                "context_percent": null, "status": "interrupted",
-            }));
+            turn.events().record_as(
+                &id,
+                &json!({
+                    "type": "llm_result", "model": model, "iteration": iteration,
+                    "duration_ms": duration_ms, "tool_calls_count": 0, "usage": null,
+                    "context_percent": null, "status": "interrupted",
+                }),
+            );
             return Ok(None);
         };
         let step = step.map_err(|failed| AgentError(failed.to_string()))?;
-        turn.events().record_as(&id, &json!({
-            "type": "llm_result", "model": model, "iteration": iteration,
-            "duration_ms": duration_ms, "tool_calls_count": step.tool_calls.len(),
-            "usage": step.usage, "context_percent": step.context_percent, "status": "success",
-        }));
+        turn.events().record_as(
+            &id,
+            &json!({
+                "type": "llm_result", "model": model, "iteration": iteration,
+                "duration_ms": duration_ms, "tool_calls_count": step.tool_calls.len(),
+                "usage": step.usage, "context_percent": step.context_percent, "status": "success",
+            }),
+        );
         Ok(Some(step))
     }
 
     /// Run the calls one after another. After an interrupt every call that is still open gets its
     /// result all the same, or a client would show it running for ever.
-    async fn use_tools(&self, turn: &mut Turn, calls: &[ToolCall]) -> (Vec<Result<String, String>>, bool) {
+    async fn use_tools(
+        &self,
+        turn: &mut Turn,
+        calls: &[ToolCall],
+    ) -> (Vec<Result<String, String>>, bool) {
         let (mut results, mut interrupted) = (Vec::with_capacity(calls.len()), false);
         for call in calls {
             let shown = Shown::of(call);
-            turn.events().record(&shown.event("tool_call", json!({"status": "in_progress"})));
+            turn.events()
+                .record(&shown.event("tool_call", json!({"status": "in_progress"})));
             let started = Instant::now();
             let context = ToolContext {
                 events: Some(turn.events().clone()),
@@ -255,7 +271,9 @@ impl Agent for Assistant {
         Box::pin(async move { self.tools.run(tool, &args, ToolContext::default()).await })
     }
 
-    fn may_exec(&self, tool: &str, _args: &Map<String, Value>) -> Result<(), String> {
-        self.whitelist.check(tool)
+    fn may_exec(&self, tool: &str, args: &Map<String, Value>) -> Result<(), String> {
+        self.permissions
+            .check(tool, args)
+            .map_err(|denied| format!("{denied}; permissions in .co/host.yaml decide"))
     }
 }

@@ -6,7 +6,6 @@
 mod assistant;
 pub mod demo;
 mod model;
-mod permission;
 mod runner;
 mod tool;
 mod turn;
@@ -16,7 +15,6 @@ use std::pin::Pin;
 
 pub use assistant::Assistant;
 pub use model::{Model, ModelError, Request, Round, Step, ToolCall, Usage};
-pub use permission::Whitelist;
 pub(crate) use runner::{Runner, Turned};
 pub use tool::{Tool, ToolContext, ToolError, Toolbox};
 pub use turn::{Emitter, Turn};

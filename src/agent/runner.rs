@@ -82,7 +82,8 @@ impl Runner {
         let input = turn.input();
         let (prompt, number) = (input.prompt.clone(), turn.number());
         let content = content(input);
-        turn.events().record(&json!({"type": "user_input", "content": prompt, "turn": number}));
+        turn.events()
+            .record(&json!({"type": "user_input", "content": prompt, "turn": number}));
         turn.message(&json!({"role": "user", "content": content}));
 
         let mut history = turn.before().clone();
@@ -132,9 +133,17 @@ impl Runner {
         let ended = self.registry.store().end_turn(EndTurn {
             row: session.row(&history, self.registry.expires_at()),
             messages_from: (base.0 + opened.0) as u64,
-            messages: history.messages.since(base.0 + opened.0).map(str::to_owned).collect(),
+            messages: history
+                .messages
+                .since(base.0 + opened.0)
+                .map(str::to_owned)
+                .collect(),
             trace_from: (base.1 + opened.1) as u64,
-            trace: history.trace.since(base.1 + opened.1).map(str::to_owned).collect(),
+            trace: history
+                .trace
+                .since(base.1 + opened.1)
+                .map(str::to_owned)
+                .collect(),
             outcome: match &outcome {
                 Ok(finished) if finished.reason == Reason::Interrupted => Outcome::Interrupted,
                 Ok(_) => Outcome::Completed,
@@ -167,8 +176,12 @@ impl Runner {
                     row: saved.row,
                     ..Saved::default()
                 };
-                let message = "misconfigured: the session store is unavailable, this turn is not saved";
-                (again, outbound::coded_error(outbound::INTERNAL_ERROR, message, Some(true)))
+                let message =
+                    "misconfigured: the session store is unavailable, this turn is not saved";
+                (
+                    again,
+                    outbound::coded_error(outbound::INTERNAL_ERROR, message, Some(true)),
+                )
             }
         };
         session.finish(history, saved, last);

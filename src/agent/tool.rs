@@ -43,8 +43,11 @@ pub trait Tool: Send + Sync + 'static {
     fn name(&self) -> &str;
 
     /// Run it.
-    fn run<'a>(&'a self, args: &'a Args, context: ToolContext)
-    -> BoxFuture<'a, Result<String, ToolError>>;
+    fn run<'a>(
+        &'a self,
+        args: &'a Args,
+        context: ToolContext,
+    ) -> BoxFuture<'a, Result<String, ToolError>>;
 }
 
 /// Tools in the order they were added.
@@ -68,14 +71,22 @@ impl Toolbox {
 
     /// The tools' names.
     pub fn names(&self) -> Vec<String> {
-        self.tools.iter().map(|tool| tool.name().to_owned()).collect()
+        self.tools
+            .iter()
+            .map(|tool| tool.name().to_owned())
+            .collect()
     }
 
     /// Run a tool by name; it is dropped when `context` is cancelled.
     ///
     /// # Errors
     /// [`ToolError::Unknown`], [`ToolError::Interrupted`] or the tool's own.
-    pub async fn run(&self, name: &str, args: &Args, context: ToolContext) -> Result<String, ToolError> {
+    pub async fn run(
+        &self,
+        name: &str,
+        args: &Args,
+        context: ToolContext,
+    ) -> Result<String, ToolError> {
         let Some(tool) = self.tools.iter().find(|tool| tool.name() == name) else {
             return Err(ToolError::Unknown(name.to_owned()));
         };

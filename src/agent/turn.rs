@@ -184,7 +184,11 @@ impl Turn {
 
     /// What was added so far, to be stored before the turn goes on.
     pub(crate) fn opening(&self) -> (Vec<String>, Vec<String>) {
-        let trace = self.emitter.trace.lock().unwrap_or_else(PoisonError::into_inner);
+        let trace = self
+            .emitter
+            .trace
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         (
             self.messages.since(0).map(str::to_owned).collect(),
             trace.since(0).map(str::to_owned).collect(),

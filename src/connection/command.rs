@@ -78,11 +78,11 @@ impl Connection {
                 });
                 self.answered(answer)
             }
-            Kind::Unknown(name) => {
-                self.refuse(&Refusal::UnknownType(crate::gate::quoted(&name)))
-            }
+            Kind::Unknown(name) => self.refuse(&Refusal::UnknownType(crate::gate::quoted(&name))),
             // The gate hands these to others.
-            Kind::Seal | Kind::Connect | Kind::Pong | Kind::SessionStatus | Kind::OnboardSubmit => ON,
+            Kind::Seal | Kind::Connect | Kind::Pong | Kind::SessionStatus | Kind::OnboardSubmit => {
+                ON
+            }
         }
     }
 
@@ -172,10 +172,18 @@ impl Connection {
             } else {
                 format!("Unsupported mode: {}", crate::gate::quoted(&wanted))
             };
-            return Ok(Some(outbound::coded_error(outbound::INVALID_PARAMS, &message, None)));
+            return Ok(Some(outbound::coded_error(
+                outbound::INVALID_PARAMS,
+                &message,
+                None,
+            )));
         };
         if session.running().is_some() {
-            return Ok(Some(outbound::coded_error(outbound::BUSY, "Session is busy", Some(true))));
+            return Ok(Some(outbound::coded_error(
+                outbound::BUSY,
+                "Session is busy",
+                Some(true),
+            )));
         }
         let mut row = session.row(&session.history(), self.services.registry.expires_at());
         row.mode = mode.id().to_owned();
@@ -198,7 +206,11 @@ impl Connection {
             }
             Err(failed) => {
                 tracing::error!(%failed, "a mode cannot be stored");
-                outbound::coded_error(outbound::INTERNAL_ERROR, "Unable to store the mode", Some(true))
+                outbound::coded_error(
+                    outbound::INTERNAL_ERROR,
+                    "Unable to store the mode",
+                    Some(true),
+                )
             }
         }))
     }

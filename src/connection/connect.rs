@@ -21,8 +21,8 @@ impl Connection {
             signed_commands,
         });
         let read = caller.and_then(|caller| {
-            let connect =
-                Connect::read(&passed.frame).map_err(|wrong| Refusal::Malformed(wrong.to_string()))?;
+            let connect = Connect::read(&passed.frame)
+                .map_err(|wrong| Refusal::Malformed(wrong.to_string()))?;
             Ok((caller, connect))
         });
         let (caller, connect) = match read {
@@ -49,7 +49,11 @@ impl Connection {
         let opened = self
             .services
             .registry
-            .open(caller.address, connect.session_id.as_deref(), connect.session.as_ref())
+            .open(
+                caller.address,
+                connect.session_id.as_deref(),
+                connect.session.as_ref(),
+            )
             .await;
         match opened {
             Ok(opened) => self.enter(caller, &connect, opened),
@@ -69,10 +73,12 @@ impl Connection {
             foreign,
         } = opened;
         let client = connect.session.as_ref().map(History::client_version);
-        let (status, newer) =
-            session.join(&self.outbox, fresh, connect.last_msg_id.as_deref(), |ours| {
-                is_newer(ours, client)
-            });
+        let (status, newer) = session.join(
+            &self.outbox,
+            fresh,
+            connect.last_msg_id.as_deref(),
+            |ours| is_newer(ours, client),
+        );
         self.gate.authenticated(caller);
         self.services.console.emit(Event::Connected {
             identity: &caller.address,
@@ -83,8 +89,7 @@ impl Connection {
             reattached: status == Status::Running,
             foreign,
         });
-        self.outbox
-            .send(self.services.profile(&session.id));
+        self.outbox.send(self.services.profile(&session.id));
         self.session = Some(session);
         ON
     }
@@ -104,11 +109,13 @@ impl Connection {
         };
         let client = connect.session.as_ref().map(History::client_version);
         let fresh = session.history().turn == 0;
-        session.join(&self.outbox, fresh, connect.last_msg_id.as_deref(), |ours| {
-            is_newer(ours, client)
-        });
-        self.outbox
-            .send(self.services.profile(&session.id));
+        session.join(
+            &self.outbox,
+            fresh,
+            connect.last_msg_id.as_deref(),
+            |ours| is_newer(ours, client),
+        );
+        self.outbox.send(self.services.profile(&session.id));
         ON
     }
 

@@ -20,7 +20,8 @@ impl Connection {
     pub(super) async fn exec(&self, fields: &Object<'_>) {
         let exec = Exec::read(fields);
         let refuse = |tool: Option<&str>, why: &str| {
-            self.outbox.send(exec_result(&exec.exec_id, tool, Err(why), None));
+            self.outbox
+                .send(exec_result(&exec.exec_id, tool, Err(why), None));
         };
         let Some(tool) = exec.tool.as_deref() else {
             return refuse(None, "tool required");
@@ -32,7 +33,9 @@ impl Connection {
             return refuse(Some(tool), &refused.to_string());
         }
         let agent = Arc::clone(self.services.runner.agent());
-        if let Err(why) = agent.may_exec(tool, exec.args.as_ref().unwrap_or(&serde_json::Map::new())) {
+        if let Err(why) =
+            agent.may_exec(tool, exec.args.as_ref().unwrap_or(&serde_json::Map::new()))
+        {
             return refuse(Some(tool), &format!("blocked: {why}"));
         }
         let Some(args) = exec.args.clone() else {

@@ -27,7 +27,7 @@ use crate::transport::{Incoming, Sink, Source, Unauthenticated};
 use crate::trust::Trust;
 use crate::wire::Text;
 use crate::wire::inbound::Kind;
-use crate::wire::json::Object;
+use crate::wire::json::{JsonError, Object};
 use crate::wire::outbound;
 
 /// Frames that are taken together.
@@ -125,7 +125,9 @@ pub(crate) async fn serve<S: Source, K: Sink + 'static>(
     let outbox = Arc::new(Outbox::default());
     let ping = services.limits.ping_every;
     let writer = tokio::spawn(writer::write(Arc::clone(&outbox), sink, ping));
-    services.sockets.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    services
+        .sockets
+        .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     services.console.emit(Event::SocketOpened {
         peer: &peer.name,
         active: services.registry.len(),
@@ -230,10 +232,15 @@ impl Connection {
             session.leave(&self.outbox);
         }
         // What was said last is still written, to a peer that reads.
-        if tokio::time::timeout(Duration::from_secs(5), writer).await.is_err() {
+        if tokio::time::timeout(Duration::from_secs(5), writer)
+            .await
+            .is_err()
+        {
             self.outbox.gone();
         }
-        self.services.sockets.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
+        self.services
+            .sockets
+            .fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
         self.services.console.emit(Event::SocketClosed {
             active: self.services.registry.len(),
         });
@@ -285,7 +292,7 @@ impl Connection {
             let frame = match Object::parse(text) {
                 Ok(frame) => frame,
                 Err(wrong) => {
-                    staged.push(Staged::Answer(not_a_frame(text, &wrong.to_string())));
+                    staged.push(Staged::Answer(not_a_frame(text, &wrong)));
                     continue;
                 }
             };
@@ -413,7 +420,11 @@ impl Connection {
     }
 
     fn say_refused(&self, refusal: &Refusal) {
-        let what = if self.session.is_none() { "CONNECT" } else { "command" };
+        let what = if self.session.is_none() {
+            "CONNECT"
+        } else {
+            "command"
+        };
         self.services.console.emit(Event::Refused {
             what,
             reason: &refusal.to_string(),
@@ -468,10 +479,12 @@ impl Ready<'_> {
 /// Stands for a binary message until it is answered: no text message can be this.
 const BINARY: &str = "\u{0}binary";
 
-fn not_a_frame(text: &str, why: &str) -> String {
+fn not_a_frame(text: &str, why: &JsonError) -> String {
     if text == BINARY {
         outbound::error("binary messages are not part of the protocol: send JSON text")
+    } else if why.is_other_kind() {
+        outbound::error("a frame must be one JSON object")
     } else {
-        outbound::invalid_json(why, text)
+        outbound::invalid_json(&why.to_string(), text)
     }
 }

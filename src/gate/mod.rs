@@ -11,16 +11,16 @@
 mod refusal;
 mod signed;
 
-
-
-
-pub(crate) use refusal::quoted;
 pub use refusal::Refusal;
+pub(crate) use refusal::quoted;
 pub use signed::{Claimed, FRESHNESS, Rules, Signed, Verified};
 
 use crate::identity::Address;
 use crate::wire::inbound::Kind;
 use crate::wire::json::{Object, Raw};
+
+/// Longest signed payload before CONNECT was accepted, in bytes of text. A real one has about 200.
+const STRANGERS_PAYLOAD: usize = 64 << 10;
 
 /// The caller of an authenticated connection and what its CONNECT negotiated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,6 +130,10 @@ impl Gate {
                 let rules = Rules {
                     host: self.host,
                     now,
+                    max_payload: match self.caller {
+                        Some(_) => usize::MAX,
+                        None => STRANGERS_PAYLOAD,
+                    },
                 };
                 match Signed::read(&frame, rules, blocked) {
                     Ok(signed) => Judged::Check(Checking {
@@ -156,9 +160,8 @@ impl Gate {
             (Kind::OnboardSubmit, None) => self
                 .from_sealed_peer(frame, "ONBOARD_SUBMIT")
                 .map(|()| Need::Signature),
-            (Kind::Pong | Kind::SessionStatus | Kind::OnboardSubmit, Some(_)) | (Kind::Pong, None) => {
-                Ok(Need::Nothing)
-            }
+            (Kind::Pong | Kind::SessionStatus | Kind::OnboardSubmit, Some(_))
+            | (Kind::Pong, None) => Ok(Need::Nothing),
             // A status query on a socket of its own is signed like a command (protocol, "v2").
             (Kind::SessionStatus, None) => Ok(if frame.get("signature").is_some() {
                 Need::Signature
@@ -179,7 +182,11 @@ impl Gate {
             (_, Some(_)) => {
                 let signed = frame.get("signature").is_some_and(|s| !s.is_null())
                     && frame.get("payload").and_then(Raw::as_object).is_some();
-                Ok(if signed { Need::Signature } else { Need::Nothing })
+                Ok(if signed {
+                    Need::Signature
+                } else {
+                    Need::Nothing
+                })
             }
         }
     }

@@ -13,6 +13,9 @@ pub enum Refusal {
     /// `payload` is there and is no object.
     #[error("unauthorized: payload must be an object")]
     PayloadNotObject,
+    /// `payload` is longer than a caller who is not authenticated may send.
+    #[error("unauthorized: payload must not be longer than {0} bytes")]
+    PayloadTooLong(usize),
     /// A v2 connection sent a command that carries no signed payload.
     #[error("unauthorized: signed command required")]
     CommandUnsigned,

@@ -22,6 +22,8 @@ pub struct Rules {
     pub host: Address,
     /// Unix seconds.
     pub now: f64,
+    /// Longest payload in bytes of text: reading one takes many times its length in memory.
+    pub max_payload: usize,
 }
 
 /// An envelope whose fields are present and fresh and name this host. Nothing is proven yet.
@@ -52,6 +54,9 @@ impl<'a> Signed<'a> {
         let signer = address(frame.get("from"))?;
         if blocked(&signer).map_err(Refusal::Policy)? {
             return Err(Refusal::Blocked);
+        }
+        if payload.text().len() > rules.max_payload {
+            return Err(Refusal::PayloadTooLong(rules.max_payload));
         }
         let members = payload.as_object().ok_or(Refusal::PayloadNotObject)?;
         if signature.is_null() || signature.as_str().is_some_and(|s| s.is_empty()) {

@@ -50,7 +50,9 @@ pub(crate) async fn accept(
             router: router.clone(),
             from,
         });
-        let connection = http.serve_connection(TokioIo::new(stream), service).with_upgrades();
+        let connection = http
+            .serve_connection(TokioIo::new(stream), service)
+            .with_upgrades();
         let stop = stop.clone();
         connections.spawn(async move {
             tokio::pin!(connection);

@@ -82,7 +82,10 @@ async fn cors(request: Request<Body>, next: axum::middleware::Next) -> Response<
         next.run(request).await
     };
     let headers = response.headers_mut();
-    headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+    headers.insert(
+        header::ACCESS_CONTROL_ALLOW_ORIGIN,
+        HeaderValue::from_static("*"),
+    );
     headers.insert(
         header::ACCESS_CONTROL_ALLOW_METHODS,
         HeaderValue::from_static("GET, POST, OPTIONS"),
@@ -99,7 +102,10 @@ async fn cors(request: Request<Body>, next: axum::middleware::Next) -> Response<
 /// A page for a person who opens the host in a browser.
 async fn index(State(front): State<Arc<Front>>) -> Html<String> {
     let profile = front.services.runner.agent().profile();
-    let (name, address) = (escaped(&front.services.name), front.services.identity.address());
+    let (name, address) = (
+        escaped(&front.services.name),
+        front.services.identity.address(),
+    );
     let tools = escaped(&profile.tools.join(", "));
     Html(format!(
         r#"<!doctype html>
@@ -151,7 +157,11 @@ async fn health(State(front): State<Arc<Front>>) -> Response<Body> {
         "store": {"writable": store_problem.is_none(), "reason": store_problem},
         "draining": services.draining.is_cancelled(),
     });
-    let status = if healthy { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let status = if healthy {
+        StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
+    };
     answer(status, body.to_string())
 }
 
@@ -204,8 +214,9 @@ pub(super) fn error(status: StatusCode, message: &str) -> Response<Body> {
 fn answer(status: StatusCode, body: String) -> Response<Body> {
     let mut response = Response::new(Body::from(body));
     *response.status_mut() = status;
-    response
-        .headers_mut()
-        .insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response.headers_mut().insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/json"),
+    );
     response
 }

@@ -14,7 +14,11 @@ use super::Front;
 use super::routes::error;
 
 /// Answer a request to `/ws`: switch protocols and serve the connection, or say why not.
-pub(super) async fn upgrade(front: Arc<Front>, from: SocketAddr, request: Request<Body>) -> Response<Body> {
+pub(super) async fn upgrade(
+    front: Arc<Front>,
+    from: SocketAddr,
+    request: Request<Body>,
+) -> Response<Body> {
     let Some(key) = websocket_key(&request) else {
         return error(StatusCode::NOT_FOUND, "not found");
     };
@@ -28,7 +32,10 @@ pub(super) async fn upgrade(front: Arc<Front>, from: SocketAddr, request: Reques
         let Ok(upgraded) = hyper::upgrade::on(request).await else {
             return;
         };
-        let meter = Arc::new(Meter::new(front.unauthenticated_frame, Arc::clone(&front.budget)));
+        let meter = Arc::new(Meter::new(
+            front.unauthenticated_frame,
+            Arc::clone(&front.budget),
+        ));
         let (source, sink) = websocket(TokioIo::new(upgraded), meter, front.frame).await;
         let peer = Peer {
             name: from.ip().to_canonical().to_string(),
@@ -56,7 +63,11 @@ fn websocket_key(request: &Request<Body>) -> Option<Vec<u8>> {
         headers
             .get(name)
             .and_then(|value: &HeaderValue| value.to_str().ok())
-            .is_some_and(|value| value.split(',').any(|part| part.trim().eq_ignore_ascii_case(wanted)))
+            .is_some_and(|value| {
+                value
+                    .split(',')
+                    .any(|part| part.trim().eq_ignore_ascii_case(wanted))
+            })
     };
     let wanted = request.method() == Method::GET
         && has(header::CONNECTION, "upgrade")

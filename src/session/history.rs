@@ -82,7 +82,13 @@ pub struct History {
 
 impl History {
     /// A conversation read back from the store.
-    pub fn stored(messages: JsonList, trace: JsonList, turn: u64, iteration: u64, updated: f64) -> Self {
+    pub fn stored(
+        messages: JsonList,
+        trace: JsonList,
+        turn: u64,
+        iteration: u64,
+        updated: f64,
+    ) -> Self {
         let mut history = Self {
             messages,
             trace,
@@ -221,6 +227,9 @@ mod tests {
         assert_eq!(history.chat_items(), again.chat_items());
         let items: Value = serde_json::from_str(&history.chat_items()).unwrap();
         assert_eq!(items.as_array().unwrap().len(), 6);
-        assert_eq!(items[2], json!({"id": "msg-2", "type": "user", "content": "p1"}));
+        assert_eq!(
+            items[2],
+            json!({"id": "msg-2", "type": "user", "content": "p1"})
+        );
     }
 }

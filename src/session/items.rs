@@ -32,7 +32,9 @@ pub(super) fn chat_items(
                 // What the host put there itself opens a turn but is nobody's words.
                 if message_value.get("internal").is_none_or(|v| v == false) {
                     let id = format!("msg-{}", message + i);
-                    events.out.push(json!({"id": id, "type": "user", "content": content}));
+                    events
+                        .out
+                        .push(json!({"id": id, "type": "user", "content": content}));
                 }
             }
             Some("assistant") => {
@@ -41,7 +43,9 @@ pub(super) fn chat_items(
                     events.rest_of_turn();
                 }
                 if content.as_str().is_some_and(|text| !text.is_empty()) || content.is_array() {
-                    events.out.push(json!({"id": id, "type": "agent", "content": content}));
+                    events
+                        .out
+                        .push(json!({"id": id, "type": "agent", "content": content}));
                 }
                 events.until_results(&calls);
             }
@@ -74,7 +78,10 @@ impl Events {
 
     /// Everything up to the next turn's `user_input`.
     fn rest_of_turn(&mut self) {
-        while self.kind(self.next).is_some_and(|kind| !starts_turn(kind, &self.entries[self.next])) {
+        while self
+            .kind(self.next)
+            .is_some_and(|kind| !starts_turn(kind, &self.entries[self.next]))
+        {
             self.emit();
         }
     }
@@ -92,7 +99,8 @@ impl Events {
         for call in calls {
             let at = (self.next..self.entries.len())
                 .take_while(|&i| {
-                    self.kind(i).is_some_and(|kind| !starts_turn(kind, &self.entries[i]))
+                    self.kind(i)
+                        .is_some_and(|kind| !starts_turn(kind, &self.entries[i]))
                 })
                 .find(|&i| {
                     self.kind(i) == Some("tool_result") && self.entries[i]["tool_id"] == *call
@@ -143,7 +151,10 @@ fn item(entry: &Value, at: usize) -> Option<Value> {
         "tool_result" => {
             let name = entry.get("name").filter(|name| name.is_string())?;
             let id = entry.get("tool_id").filter(|id| id.is_string()).cloned();
-            item.insert("id".into(), id.unwrap_or_else(|| format!("tool-{at}").into()));
+            item.insert(
+                "id".into(),
+                id.unwrap_or_else(|| format!("tool-{at}").into()),
+            );
             item.insert("type".into(), "tool_call".into());
             item.insert("name".into(), name.clone());
             let done = matches!(
@@ -151,10 +162,24 @@ fn item(entry: &Value, at: usize) -> Option<Value> {
                 Some("completed" | "success" | "done")
             );
             item.insert("status".into(), if done { "done" } else { "error" }.into());
-            take(&mut item, &["args", "result", "timing_ms", "summary", "provider", "invocationId", "parentToolCallId"]);
+            take(
+                &mut item,
+                &[
+                    "args",
+                    "result",
+                    "timing_ms",
+                    "summary",
+                    "provider",
+                    "invocationId",
+                    "parentToolCallId",
+                ],
+            );
         }
         "thinking" | "intent" | "eval" | "files_received" => {
-            item.insert("id".into(), own_id.unwrap_or_else(|| format!("{kind}-{at}").into()));
+            item.insert(
+                "id".into(),
+                own_id.unwrap_or_else(|| format!("{kind}-{at}").into()),
+            );
             item.insert("type".into(), kind.into());
             match kind {
                 "thinking" => {
@@ -166,7 +191,10 @@ fn item(entry: &Value, at: usize) -> Option<Value> {
                     take(&mut item, &["status", "ack", "is_build"]);
                 }
                 "eval" if entry.get("status")? == "done" => {
-                    take(&mut item, &["status", "passed", "summary", "expected", "eval_path"]);
+                    take(
+                        &mut item,
+                        &["status", "passed", "summary", "expected", "eval_path"],
+                    );
                 }
                 "files_received" => take(&mut item, &["files"]),
                 _ => return None,
@@ -218,7 +246,14 @@ mod tests {
             .collect();
         assert_eq!(
             brief,
-            [("user", "msg-0"), ("agent", "msg-1"), ("tool_call", "c1"), ("tool_call", "c2"), ("thinking", "th"), ("agent", "m-9")]
+            [
+                ("user", "msg-0"),
+                ("agent", "msg-1"),
+                ("tool_call", "c1"),
+                ("tool_call", "c2"),
+                ("thinking", "th"),
+                ("agent", "m-9")
+            ]
         );
         assert_eq!(all[2]["status"], "done");
         assert_eq!(all[3]["status"], "error");
@@ -227,7 +262,10 @@ mod tests {
     #[test]
     fn a_message_the_host_put_there_is_not_shown() {
         let all = items(
-            &[json!({"role": "user", "content": "x", "internal": true}), json!({"role": "system", "content": "s"})],
+            &[
+                json!({"role": "user", "content": "x", "internal": true}),
+                json!({"role": "system", "content": "s"}),
+            ],
             &[],
         );
         assert!(all.is_empty());

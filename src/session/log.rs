@@ -151,7 +151,9 @@ impl TurnLog {
         };
         let mut end = spill.ends.last().copied().unwrap_or(0);
         while inner.bytes > self.budget / 2 && inner.events.len() > 1 {
-            let Some(frame) = inner.events.front() else { break };
+            let Some(frame) = inner.events.front() else {
+                break;
+            };
             if let Err(failed) = spill.file.write_all_at(frame.as_bytes(), end) {
                 tracing::warn!(%failed, "a long turn stays in memory");
                 return;
@@ -210,7 +212,12 @@ impl TurnLog {
         let Some(id) = id else { return 0 };
         let inner = self.lock();
         let end = inner.first + inner.events.len();
-        match inner.named.get(id).copied().or_else(|| self.position_of(id)) {
+        match inner
+            .named
+            .get(id)
+            .copied()
+            .or_else(|| self.position_of(id))
+        {
             Some(position) if position < end => position + 1,
             _ => 0,
         }

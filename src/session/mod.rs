@@ -101,7 +101,14 @@ pub struct Started {
 }
 
 impl Session {
-    fn new(id: String, owner: Address, history: History, mode: Mode, created: f64, saved: Saved) -> Self {
+    fn new(
+        id: String,
+        owner: Address,
+        history: History,
+        mode: Mode,
+        created: f64,
+        saved: Saved,
+    ) -> Self {
         Self {
             id,
             owner,
@@ -154,7 +161,10 @@ impl Session {
                 chat_items,
             }),
         ));
-        let here = state.viewers.iter().any(|v| v.as_ptr() == Arc::as_ptr(viewer));
+        let here = state
+            .viewers
+            .iter()
+            .any(|v| v.as_ptr() == Arc::as_ptr(viewer));
         if !here {
             state.viewers.retain(|v| v.strong_count() > 0);
             state.viewers.push(Arc::downgrade(viewer));
@@ -227,7 +237,9 @@ impl Session {
     /// Wait until no turn is running.
     pub async fn idle(&self) {
         loop {
-            let Some(running) = self.running() else { return };
+            let Some(running) = self.running() else {
+                return;
+            };
             let over = running.over.notified();
             // The turn may have ended between the two lines above.
             if self.running().is_none() {
@@ -245,7 +257,11 @@ impl Session {
     /// Number of live viewers.
     pub fn viewers(&self) -> usize {
         let state = self.lock();
-        state.viewers.iter().filter(|v| v.strong_count() > 0).count()
+        state
+            .viewers
+            .iter()
+            .filter(|v| v.strong_count() > 0)
+            .count()
     }
 
     /// The permission mode.

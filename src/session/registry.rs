@@ -8,8 +8,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::identity::Address;
-use crate::store::{Loaded, Outcome, Store, StoreError};
 use crate::store::unix_now;
+use crate::store::{Loaded, Outcome, Store, StoreError};
 use crate::wire::json::Object;
 
 use super::{Expired, History, Mode, Saved, Session, TurnLog};
@@ -176,10 +176,12 @@ impl Registry {
                 foreign,
             }),
             // Another caller made this id in the same instant.
-            Some(_) => Box::pin(self.open(caller, None, client)).await.map(|opened| Opened {
-                foreign: true,
-                ..opened
-            }),
+            Some(_) => Box::pin(self.open(caller, None, client))
+                .await
+                .map(|opened| Opened {
+                    foreign: true,
+                    ..opened
+                }),
         }
     }
 
@@ -321,4 +323,3 @@ fn closes(entry: &str, turn: u64) -> bool {
     serde_json::from_str::<serde_json::Value>(entry)
         .is_ok_and(|entry| entry["type"] == "turn_result" && entry["turn"] == turn)
 }
-

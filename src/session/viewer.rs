@@ -241,7 +241,10 @@ mod tests {
         outbox.send("answer");
         outbox.close(1001, "bye");
         let taken = outbox.take(1 << 20);
-        assert_eq!(texts(&taken), ["answer", "prompt", "one OUTPUT", "two OUTPUT"]);
+        assert_eq!(
+            texts(&taken),
+            ["answer", "prompt", "one OUTPUT", "two OUTPUT"]
+        );
         assert_eq!(taken.closing.unwrap().code, 1001);
     }
 

@@ -224,7 +224,12 @@ pub fn mode_changed(session_id: &str, mode: &str, turns_left: Option<u64>) -> St
 }
 
 /// An answer to a request that does not wait (fact F40).
-pub fn stale_answer(session_id: &str, request_id: Option<&str>, reason: &str, message: &str) -> String {
+pub fn stale_answer(
+    session_id: &str,
+    request_id: Option<&str>,
+    reason: &str,
+    message: &str,
+) -> String {
     json(&serde_json::json!({
         "type": "ERROR", "code": "STALE_ANSWER", "reason": reason, "request_id": request_id,
         "session_id": session_id, "message": message,

@@ -6,21 +6,20 @@
 mod model;
 mod tools;
 
-use super::{Assistant, Toolbox, Whitelist};
+use crate::config::Permissions;
+
+use super::{Assistant, Toolbox};
 
 pub use model::Scripted;
 
 /// The demo agent's name unless another is configured.
 pub const NAME: &str = "stub-agent";
 
-/// The tools that EXEC may run unless permissions say otherwise.
-pub const EXEC: [&str; 1] = ["echo_tool"];
-
-/// The demo agent; EXEC may run the tools on `whitelist`.
-pub fn agent(whitelist: Whitelist) -> Assistant {
+/// The demo agent; EXEC may run what `permissions` allow.
+pub fn agent(permissions: Permissions) -> Assistant {
     let mut tools = Toolbox::default();
     tools.add(tools::Echo);
     tools.add(tools::SlowStep);
     tools.add(tools::AlwaysFails);
-    Assistant::new(Scripted, tools, whitelist)
+    Assistant::new(Scripted, tools, permissions)
 }

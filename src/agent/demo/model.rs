@@ -43,7 +43,10 @@ async fn script(request: &Request<'_>) -> Result<Step, ModelError> {
     let mut words = prompt.split_whitespace();
     let word = words.next().unwrap_or_default();
     let number = |default: usize| {
-        let n = prompt.split_whitespace().nth(1).and_then(|n| n.parse().ok());
+        let n = prompt
+            .split_whitespace()
+            .nth(1)
+            .and_then(|n| n.parse().ok());
         n.unwrap_or(default).min(MOST)
     };
     let done = request.rounds.len();
@@ -97,7 +100,11 @@ fn call(request: &Request<'_>, name: &str, args: Value) -> Step {
 /// Call ids are unique in the session: they tell the turn and the call.
 fn tool_call(request: &Request<'_>, name: &str, args: Map<String, Value>) -> ToolCall {
     ToolCall {
-        id: format!("call_{name}_{}_{}", request.turn.number(), request.rounds.len()),
+        id: format!(
+            "call_{name}_{}_{}",
+            request.turn.number(),
+            request.rounds.len()
+        ),
         name: name.to_owned(),
         args,
     }

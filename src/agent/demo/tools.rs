@@ -21,7 +21,11 @@ impl Tool for Echo {
         "echo_tool"
     }
 
-    fn run<'a>(&'a self, args: &'a Args, _: ToolContext) -> BoxFuture<'a, Result<String, ToolError>> {
+    fn run<'a>(
+        &'a self,
+        args: &'a Args,
+        _: ToolContext,
+    ) -> BoxFuture<'a, Result<String, ToolError>> {
         Box::pin(async move {
             let Text { text } = arguments(args)?;
             Ok(format!("echo: {text}"))
@@ -43,7 +47,11 @@ impl Tool for SlowStep {
         "slow_step"
     }
 
-    fn run<'a>(&'a self, args: &'a Args, _: ToolContext) -> BoxFuture<'a, Result<String, ToolError>> {
+    fn run<'a>(
+        &'a self,
+        args: &'a Args,
+        _: ToolContext,
+    ) -> BoxFuture<'a, Result<String, ToolError>> {
         Box::pin(async move {
             let Index { i } = arguments(args)?;
             tokio::time::sleep(Duration::from_secs(1)).await;
@@ -64,7 +72,11 @@ impl Tool for AlwaysFails {
         "always_fails"
     }
 
-    fn run<'a>(&'a self, args: &'a Args, _: ToolContext) -> BoxFuture<'a, Result<String, ToolError>> {
+    fn run<'a>(
+        &'a self,
+        args: &'a Args,
+        _: ToolContext,
+    ) -> BoxFuture<'a, Result<String, ToolError>> {
         Box::pin(async move {
             let Nothing {} = arguments(args)?;
             Err(ToolError::Failed("expected failure: å∫".into()))
