@@ -1,7 +1,7 @@
 //! The test suite: one module a capability.
 
-mod canonical;
-mod ledger;
-mod seal_vectors;
-mod signatures;
-mod store;
+mod cli_keys;
+mod common;
+mod config;
+mod identity;
+mod trust;
