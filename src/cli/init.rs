@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context;
@@ -9,11 +10,11 @@ use oip_host::config;
 use oip_host::identity::keys;
 
 use super::keys::{describe, warn_legacy};
-use super::{InitArgs, here};
+use super::{Project, here};
 
 /// Writes what is missing and nothing else; says what it did and what comes next.
-pub(super) fn run(args: &InitArgs) -> anyhow::Result<ExitCode> {
-    let folder = args.dir.clone().unwrap_or_else(here);
+pub(super) fn run(project: &Project) -> anyhow::Result<ExitCode> {
+    let folder = project.given().map_or_else(here, Path::to_path_buf);
     let co_dir = folder.join(".co");
     fs::create_dir_all(&co_dir).with_context(|| format!("cannot make {}", co_dir.display()))?;
     let file = co_dir.join("host.yaml");
@@ -36,7 +37,7 @@ pub(super) fn run(args: &InitArgs) -> anyhow::Result<ExitCode> {
     warn_legacy(&located.keys);
     println!("address   {}", located.keys.identity.address());
     println!();
-    match &args.dir {
+    match project.given() {
         None => println!("Next: oip serve"),
         Some(folder) => println!("Next: oip serve --dir {}", folder.display()),
     }

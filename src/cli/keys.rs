@@ -8,11 +8,11 @@ use oip_host::identity::keys::{self, Keys, Located, Place};
 use serde_json::json;
 use zeroize::Zeroizing;
 
-use super::{RecoverArgs, ShowArgs};
+use super::{Project, RecoverArgs, ShowArgs};
 
 /// Prints address, short address and place; the words only when asked.
-pub(super) fn show(args: &ShowArgs) -> anyhow::Result<ExitCode> {
-    let folder = args.project.folder();
+pub(super) fn show(project: &Project, args: &ShowArgs) -> anyhow::Result<ExitCode> {
+    let folder = project.folder();
     let Some(located) = keys::find(&folder, std::env::home_dir().as_deref())? else {
         bail!(
             "no keys in {} nor in your home; `oip init` makes some",
@@ -54,8 +54,8 @@ pub(super) fn show(args: &ShowArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Reads the words and puts their key into the project.
-pub(super) fn recover(args: &RecoverArgs) -> anyhow::Result<ExitCode> {
-    let co_dir = args.project.folder().join(".co");
+pub(super) fn recover(project: &Project, args: &RecoverArgs) -> anyhow::Result<ExitCode> {
+    let co_dir = project.folder().join(".co");
     let input = io::stdin();
     if input.is_terminal() {
         eprint!("Recovery phrase (12 words): ");

@@ -14,7 +14,9 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use oip_host::config::Overrides;
 use oip_host::trust::Policy;
 
@@ -22,12 +24,15 @@ use oip_host::trust::Policy;
 ///
 /// Without a command it serves, as `oip serve` does.
 #[derive(Debug, Parser)]
-#[command(name = "oip", version, args_conflicts_with_subcommands = true)]
+#[command(name = "oip", version)]
 struct Cli {
-    #[command(subcommand)]
-    command: Option<Command>,
+    /// The project's folder [default: the nearest one with a .co in it, else this one]
+    #[arg(long, global = true, value_name = "FOLDER")]
+    dir: Option<PathBuf>,
     #[command(flatten)]
     serve: ServeArgs,
+    #[command(subcommand)]
+    command: Option<Command>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -35,7 +40,7 @@ enum Command {
     /// Host the agent of this project
     Serve(ServeArgs),
     /// Make a project here: settings and keys
-    Init(InitArgs),
+    Init,
     /// Show or recover the identity of this project
     Keys {
         #[command(subcommand)]
@@ -47,17 +52,15 @@ enum Command {
     Call(CallArgs),
 }
 
-/// Which project a command is about.
-#[derive(Debug, Clone, Args)]
+/// Which project a command is about: `--dir`, before or after the command's name.
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Project {
-    /// The project's folder [default: the nearest one with a .co in it, else this one]
-    #[arg(long, value_name = "FOLDER")]
     dir: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
-    #[command(flatten)]
+    #[arg(skip)]
     pub(crate) project: Project,
     /// The TCP port, 0 for a free one [default: the file's, else 8000]
     #[arg(long, env = "PORT")]
@@ -79,13 +82,6 @@ pub(crate) struct ServeArgs {
     pub(crate) json: bool,
 }
 
-#[derive(Debug, Args)]
-struct InitArgs {
-    /// The project's folder [default: this one]
-    #[arg(long, value_name = "FOLDER")]
-    dir: Option<PathBuf>,
-}
-
 #[derive(Debug, Subcommand)]
 enum KeysCommand {
     /// The address of this project and where its key is
@@ -96,8 +92,6 @@ enum KeysCommand {
 
 #[derive(Debug, Args)]
 struct ShowArgs {
-    #[command(flatten)]
-    project: Project,
     /// Print the recovery phrase too: who sees it can act as this agent
     #[arg(long)]
     reveal: bool,
@@ -108,8 +102,6 @@ struct ShowArgs {
 
 #[derive(Debug, Args)]
 struct RecoverArgs {
-    #[command(flatten)]
-    project: Project,
     /// Replace another key; the old one stays beside the new one
     #[arg(long)]
     force: bool,
@@ -119,7 +111,7 @@ struct RecoverArgs {
 pub(crate) struct ChatArgs {
     /// Whom: an address, or the URL of a host
     pub(crate) target: String,
-    #[command(flatten)]
+    #[arg(skip)]
     pub(crate) project: Project,
     /// No decoration: the agent's answers and nothing else
     #[arg(long)]
@@ -138,7 +130,7 @@ pub(crate) struct CallArgs {
     /// Its arguments
     #[arg(value_name = "NAME=VALUE")]
     pub(crate) args: Vec<String>,
-    #[command(flatten)]
+    #[arg(skip)]
     pub(crate) project: Project,
     /// The whole answer as one JSON object
     #[arg(long)]
@@ -155,9 +147,16 @@ impl Project {
         let given = self.dir.clone();
         given.unwrap_or_else(|| nearest_project(&here(), std::env::home_dir().as_deref()))
     }
+
+    /// The folder as it was given.
+    pub(crate) fn given(&self) -> Option<&Path> {
+        self.dir.as_deref()
+    }
 }
 
 impl ServeArgs {
+    const FLAGS: [&str; 6] = ["port", "bind", "trust", "model", "name", "json"];
+
     /// What beats the file.
     pub(crate) fn overrides(&self) -> Overrides {
         Overrides {
@@ -201,8 +200,8 @@ impl std::error::Error for CannotStart {}
 
 /// Parses the arguments and runs the command.
 pub(crate) fn main() -> ExitCode {
-    let cli = Cli::parse();
-    match run(cli.command.unwrap_or(Command::Serve(cli.serve))) {
+    let done = parse(std::env::args_os()).map_or_else(|error| error.exit(), run);
+    match done {
         Ok(code) => code,
         Err(error) => {
             eprintln!("oip: {error:#}");
@@ -211,16 +210,35 @@ pub(crate) fn main() -> ExitCode {
     }
 }
 
-fn run(command: Command) -> anyhow::Result<ExitCode> {
-    match command {
-        Command::Serve(args) => in_runtime(serve::run(args)),
-        Command::Init(args) => init::run(&args),
+fn parse<I, T>(args: I) -> Result<Cli, clap::Error>
+where
+    I: IntoIterator<Item = T>,
+    T: Into<std::ffi::OsString> + Clone,
+{
+    let mut command = Cli::command();
+    let matches = command.try_get_matches_from_mut(args)?;
+    // What stands before a command belongs to serving without one, and would be lost.
+    let lost = ServeArgs::FLAGS
+        .iter()
+        .find(|flag| matches.value_source(flag) == Some(ValueSource::CommandLine));
+    if let (Some(flag), Some(name)) = (lost, matches.subcommand_name()) {
+        let said = format!("--{flag} goes behind the command: oip {name} --{flag} …");
+        return Err(command.error(ErrorKind::ArgumentConflict, said));
+    }
+    Cli::from_arg_matches(&matches)
+}
+
+fn run(cli: Cli) -> anyhow::Result<ExitCode> {
+    let project = Project { dir: cli.dir };
+    match cli.command.unwrap_or(Command::Serve(cli.serve)) {
+        Command::Serve(args) => in_runtime(serve::run(ServeArgs { project, ..args })),
+        Command::Init => init::run(&project),
         Command::Keys { command } => match command {
-            KeysCommand::Show(args) => keys::show(&args),
-            KeysCommand::Recover(args) => keys::recover(&args),
+            KeysCommand::Show(args) => keys::show(&project, &args),
+            KeysCommand::Recover(args) => keys::recover(&project, &args),
         },
-        Command::Chat(args) => in_runtime(chat::run(args)),
-        Command::Call(args) => in_runtime(call::run(args)),
+        Command::Chat(args) => in_runtime(chat::run(ChatArgs { project, ..args })),
+        Command::Call(args) => in_runtime(call::run(CallArgs { project, ..args })),
     }
 }
 
@@ -237,21 +255,45 @@ mod tests {
 
     #[test]
     fn the_declarations_are_sound() {
-        <Cli as clap::CommandFactory>::command().debug_assert();
+        Cli::command().debug_assert();
     }
 
     #[test]
     fn no_command_is_serve() {
-        let cli = Cli::try_parse_from(["oip", "--port", "0", "--trust", "open"]).unwrap();
+        let cli = parse(["oip", "--port", "0", "--trust", "open", "--dir", "x"]).unwrap();
         assert!(cli.command.is_none());
+        assert_eq!(cli.dir.as_deref(), Some(Path::new("x")));
         assert_eq!(cli.serve.overrides().trust, Some(Policy::Open));
-        let cli = Cli::try_parse_from(["oip", "serve", "--bind", "::1", "--dir", "x"]).unwrap();
+        let cli = parse(["oip", "serve", "--bind", "::1"]).unwrap();
         let Some(Command::Serve(args)) = cli.command else {
             panic!("serve is a command");
         };
         assert_eq!(args.bind, Some("::1".parse().unwrap()));
-        assert_eq!(args.project.folder(), Path::new("x"));
-        assert!(Cli::try_parse_from(["oip", "--trust", "everyone"]).is_err());
+        assert!(parse(["oip", "--trust", "everyone"]).is_err());
+    }
+
+    #[test]
+    fn the_folder_may_stand_anywhere_and_other_flags_may_not() {
+        for args in [
+            &["oip", "--dir", "x", "keys", "show"][..],
+            &["oip", "keys", "--dir", "x", "show"],
+            &["oip", "keys", "show", "--dir", "x"],
+            &["oip", "serve", "--dir", "x"],
+        ] {
+            assert_eq!(parse(args).unwrap().dir.as_deref(), Some(Path::new("x")));
+        }
+        for flag in ServeArgs::FLAGS {
+            let long = format!("--{flag}");
+            let value = match flag {
+                "port" => Some("1"),
+                "bind" => Some("::1"),
+                "json" => None,
+                _ => Some("open"),
+            };
+            let args = ["oip", &long].into_iter().chain(value).chain(["serve"]);
+            let said = parse(args).unwrap_err().to_string();
+            assert!(said.contains(&format!("oip serve {long}")), "{said}");
+        }
     }
 
     #[test]
