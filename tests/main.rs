@@ -1,7 +1,12 @@
 //! The test suite: one module a capability.
 
+mod canonical;
 mod cli_keys;
 mod common;
 mod config;
 mod identity;
+mod ledger;
+mod seal_vectors;
+mod signatures;
+mod store;
 mod trust;
