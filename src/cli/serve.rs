@@ -117,6 +117,26 @@ async fn stopped() -> std::io::Result<()> {
     }
 }
 
+/// How this program is called: `oip` if that finds it, else where it is.
+fn program() -> String {
+    let Ok(here) = std::env::current_exe() else {
+        return "oip".to_owned();
+    };
+    let found = std::env::var_os("PATH").is_some_and(|path| {
+        std::env::split_paths(&path)
+            .map(|folder| folder.join("oip"))
+            .find(|candidate| candidate.is_file())
+            .is_some_and(|first| first.canonicalize().ok() == here.canonicalize().ok())
+    });
+    if found {
+        return "oip".to_owned();
+    }
+    let from_here = std::env::current_dir()
+        .ok()
+        .and_then(|folder| here.strip_prefix(folder).ok().map(Path::to_path_buf));
+    from_here.unwrap_or(here).display().to_string()
+}
+
 fn urls(host: &Host) -> (String, String) {
     let at = host.socket_address();
     let reach = if at.ip().is_unspecified() {
@@ -167,7 +187,13 @@ fn screen(
         Ok(summary) => line("trust", &summary.to_string()),
         Err(wrong) => line("trust", &format!("{wrong}: nobody is admitted")),
     }
-    line("next", &format!("oip chat {ws}"));
+    line(
+        "next",
+        &format!(
+            "in another terminal, in this folder: {} chat {ws}",
+            program()
+        ),
+    );
     if config.trust != oip_host::trust::Policy::Open {
         line(
             "",
