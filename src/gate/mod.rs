@@ -256,7 +256,7 @@ impl<'a> Checking<'a> {
 /// Whether a signed CONNECT negotiates v2 (fact F13).
 ///
 /// # Errors
-/// Any value that is not 1 and not an absence: it must not silently mean v1.
+/// Any value but 1, 0 and a bool, null too: what is not understood must not silently mean v1.
 pub fn negotiated(payload: &Object<'_>) -> Result<bool, Refusal> {
     let Some(raw) = payload.get("signed_commands") else {
         return Ok(false);
@@ -265,7 +265,6 @@ pub fn negotiated(payload: &Object<'_>) -> Result<bool, Refusal> {
         (Some(on), _) => Ok(on),
         (_, Some(number)) if number == 1.0 => Ok(true),
         (_, Some(number)) if number == 0.0 => Ok(false),
-        _ if raw.is_null() => Ok(false),
         _ => Err(Refusal::SignedCommandsUnknown),
     }
 }
