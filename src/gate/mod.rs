@@ -10,6 +10,8 @@
 
 mod refusal;
 mod signed;
+#[cfg(test)]
+mod tests;
 
 pub use refusal::Refusal;
 pub(crate) use refusal::quoted;
