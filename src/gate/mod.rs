@@ -10,6 +10,8 @@
 
 mod refusal;
 mod signed;
+#[cfg(test)]
+mod tests;
 
 pub use refusal::Refusal;
 pub(crate) use refusal::quoted;
@@ -163,11 +165,10 @@ impl Gate {
             (Kind::Pong | Kind::SessionStatus | Kind::OnboardSubmit, Some(_))
             | (Kind::Pong, None) => Ok(Need::Nothing),
             // A status query on a socket of its own is signed like a command (protocol, "v2").
-            (Kind::SessionStatus, None) => Ok(if frame.get("signature").is_some() {
-                Need::Signature
-            } else {
-                Need::Nothing
-            }),
+            (Kind::SessionStatus, None) if frame.get("signature").is_some() => self
+                .from_sealed_peer(frame, "SESSION_STATUS")
+                .map(|()| Need::Signature),
+            (Kind::SessionStatus, None) => Ok(Need::Nothing),
             (Kind::Seal, _) => Err(Refusal::UnknownType(quoted("SEAL"))),
             (_, None) => Err(Refusal::NotAuthenticated),
             (_, Some(caller)) if caller.signed_commands => {
@@ -191,6 +192,8 @@ impl Gate {
         }
     }
 
+    /// Inside a seal the ledger is not asked, so a frame that somebody else signed might be a copy
+    /// (fact F23).
     fn from_sealed_peer(&self, frame: &Object<'_>, what: &'static str) -> Result<(), Refusal> {
         let Some(peer) = self.sealed_by else {
             return Ok(());
@@ -256,7 +259,7 @@ impl<'a> Checking<'a> {
 /// Whether a signed CONNECT negotiates v2 (fact F13).
 ///
 /// # Errors
-/// Any value that is not 1 and not an absence: it must not silently mean v1.
+/// Any value but 1, 0 and a bool, null too: what is not understood must not silently mean v1.
 pub fn negotiated(payload: &Object<'_>) -> Result<bool, Refusal> {
     let Some(raw) = payload.get("signed_commands") else {
         return Ok(false);
@@ -265,7 +268,6 @@ pub fn negotiated(payload: &Object<'_>) -> Result<bool, Refusal> {
         (Some(on), _) => Ok(on),
         (_, Some(number)) if number == 1.0 => Ok(true),
         (_, Some(number)) if number == 0.0 => Ok(false),
-        _ if raw.is_null() => Ok(false),
         _ => Err(Refusal::SignedCommandsUnknown),
     }
 }
