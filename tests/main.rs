@@ -4,6 +4,7 @@ mod canonical;
 mod cli_keys;
 mod common;
 mod config;
+mod gate;
 mod identity;
 mod ledger;
 mod seal_vectors;

@@ -1,40 +1,11 @@
-//! What several tests need.
+//! A host on a free port, clients that talk to it over real sockets, and the peers' Python.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+mod client;
+mod host;
+mod peer;
+mod person;
 
-/// A Python with connectonion 1.9.2: the one `OIP_TEST_PYTHON` names, else the one that
-/// `tests/peers` makes and prints.
-pub fn peer_python() -> PathBuf {
-    if let Some(python) = std::env::var_os("OIP_TEST_PYTHON") {
-        return python.into();
-    }
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peers");
-    let made = Command::new(&script).output().unwrap();
-    assert!(
-        made.status.success(),
-        "{}: {}",
-        script.display(),
-        String::from_utf8_lossy(&made.stderr)
-    );
-    let printed = String::from_utf8(made.stdout).unwrap();
-    PathBuf::from(printed.lines().last().unwrap().trim())
-}
-
-/// What `script` prints when the peers' Python runs it with `args`, in an empty home.
-pub fn run_python(script: &str, args: &[&str]) -> String {
-    let home = tempfile::tempdir().unwrap();
-    let ran = Command::new(peer_python())
-        .args(["-c", script])
-        .args(args)
-        .env("HOME", home.path())
-        .current_dir(home.path())
-        .output()
-        .unwrap();
-    assert!(
-        ran.status.success(),
-        "{}",
-        String::from_utf8_lossy(&ran.stderr)
-    );
-    String::from_utf8(ran.stdout).unwrap()
-}
+pub use client::TestClient;
+pub use host::TestHost;
+pub use peer::{python, run_python};
+pub use person::{Person, now};
