@@ -163,11 +163,10 @@ impl Gate {
             (Kind::Pong | Kind::SessionStatus | Kind::OnboardSubmit, Some(_))
             | (Kind::Pong, None) => Ok(Need::Nothing),
             // A status query on a socket of its own is signed like a command (protocol, "v2").
-            (Kind::SessionStatus, None) => Ok(if frame.get("signature").is_some() {
-                Need::Signature
-            } else {
-                Need::Nothing
-            }),
+            (Kind::SessionStatus, None) if frame.get("signature").is_some() => self
+                .from_sealed_peer(frame, "SESSION_STATUS")
+                .map(|()| Need::Signature),
+            (Kind::SessionStatus, None) => Ok(Need::Nothing),
             (Kind::Seal, _) => Err(Refusal::UnknownType(quoted("SEAL"))),
             (_, None) => Err(Refusal::NotAuthenticated),
             (_, Some(caller)) if caller.signed_commands => {
