@@ -49,29 +49,61 @@ async fn each_flaw_of_a_connect_is_named_and_the_socket_lives() {
         (with("payload", json!(null)), "payload must be an object"),
         (with("payload", json!("x")), "payload must be an object"),
         (with("signature", json!("")), "signature required"),
-        (signed("timestamp", json!(0)), "timestamp required in payload"),
-        (signed("timestamp", json!(null)), "timestamp required in payload"),
+        (
+            signed("timestamp", json!(0)),
+            "timestamp required in payload",
+        ),
+        (
+            signed("timestamp", json!(null)),
+            "timestamp required in payload",
+        ),
         (
             connect(&client, |payload| remove(payload, "timestamp")),
             "timestamp required in payload",
         ),
         (signed("timestamp", json!("1")), "timestamp must be numeric"),
-        (signed("timestamp", json!(true)), "timestamp must be numeric"),
+        (
+            signed("timestamp", json!(true)),
+            "timestamp must be numeric",
+        ),
         (signed("timestamp", json!([1])), "timestamp must be numeric"),
-        (signed("timestamp", json!(now() - 310.0)), "signature expired"),
-        (signed("timestamp", json!(now() + 310.0)), "signature expired"),
-        (signed("to", json!(other.address().to_string())), "wrong recipient"),
+        (
+            signed("timestamp", json!(now() - 310.0)),
+            "signature expired",
+        ),
+        (
+            signed("timestamp", json!(now() + 310.0)),
+            "signature expired",
+        ),
+        (
+            signed("to", json!(other.address().to_string())),
+            "wrong recipient",
+        ),
         (signed("to", json!(5)), "wrong recipient"),
-        (connect(&client, |payload| remove(payload, "to")), "wrong recipient"),
+        (
+            connect(&client, |payload| remove(payload, "to")),
+            "wrong recipient",
+        ),
         (with("signature", json!(5)), "invalid signature"),
         (with("signature", json!("00")), "invalid signature"),
-        (with("from", json!(other.address().to_string())), "invalid signature"),
-        (signed("signed_commands", json!(2)), "signed_commands must be 1, 0 or absent"),
-        (signed("signed_commands", json!("1")), "signed_commands must be 1, 0 or absent"),
+        (
+            with("from", json!(other.address().to_string())),
+            "invalid signature",
+        ),
+        (
+            signed("signed_commands", json!(2)),
+            "signed_commands must be 1, 0 or absent",
+        ),
+        (
+            signed("signed_commands", json!("1")),
+            "signed_commands must be 1, 0 or absent",
+        ),
     ];
     for (frame, refusal) in cases {
         client.send(&frame).await;
-        client.expect_error(&format!("unauthorized: {refusal}")).await;
+        client
+            .expect_error(&format!("unauthorized: {refusal}"))
+            .await;
     }
     client.expect_quiet().await;
     // Nothing of it has used the good one up.
@@ -135,7 +167,10 @@ async fn trust_is_asked_last() {
     client.send(&frame).await;
     let error = client.expect("ERROR").await;
     let message = error["message"].as_str().unwrap();
-    assert!(message.starts_with("forbidden: you are stranger"), "{message}");
+    assert!(
+        message.starts_with("forbidden: you are stranger"),
+        "{message}"
+    );
     // It verified and was claimed before the policy said no.
     client.send(&frame).await;
     client
@@ -210,7 +245,13 @@ async fn every_spelling_of_an_address_is_one_person() {
 async fn before_connect_nothing_else_is_heard() {
     let host = TestHost::start().await;
     let mut client = TestClient::dial(&host).await;
-    for kind in ["INPUT", "EXEC", "INTERRUPT", "mode_change", "APPROVAL_RESPONSE"] {
+    for kind in [
+        "INPUT",
+        "EXEC",
+        "INTERRUPT",
+        "mode_change",
+        "APPROVAL_RESPONSE",
+    ] {
         client.send(&json!({"type": kind, "prompt": "hi"})).await;
         client
             .expect_error("authenticate first (send CONNECT)")
@@ -263,25 +304,57 @@ async fn each_flaw_of_a_signed_command_is_named() {
     forged["payload"]["prompt"] = json!("something else");
     let of = |change: &dyn Fn(&mut Value)| command(&client, "INPUT", change);
     let cases = [
-        (json!({"type": "INPUT", "prompt": "hi"}), "signed command required"),
-        (json!({"type": "EXEC", "tool": "echo_tool"}), "signed command required"),
+        (
+            json!({"type": "INPUT", "prompt": "hi"}),
+            "signed command required",
+        ),
+        (
+            json!({"type": "EXEC", "tool": "echo_tool"}),
+            "signed command required",
+        ),
         (json!({"type": "INTERRUPT"}), "signed command required"),
-        (json!({"type": "INPUT", "payload": 5, "signature": "00"}), "signed command required"),
+        (
+            json!({"type": "INPUT", "payload": 5, "signature": "00"}),
+            "signed command required",
+        ),
         (unsigned, "signed command required"),
-        (of(&|payload| payload["timestamp"] = json!(now() - 301.0)), "signature expired"),
-        (of(&|payload| remove(payload, "timestamp")), "timestamp required in payload"),
+        (
+            of(&|payload| payload["timestamp"] = json!(now() - 301.0)),
+            "signature expired",
+        ),
+        (
+            of(&|payload| remove(payload, "timestamp")),
+            "timestamp required in payload",
+        ),
         (of(&|payload| remove(payload, "to")), "wrong recipient"),
         (forged, "invalid signature"),
         (foreign, "command signer does not own this connection"),
-        (of(&|payload| payload["type"] = json!("EXEC")), "signed command type mismatch"),
-        (of(&|payload| remove(payload, "type")), "signed command type mismatch"),
-        (of(&|payload| remove(payload, "nonce")), "signed command nonce required"),
-        (of(&|payload| payload["nonce"] = json!("")), "signed command nonce required"),
-        (of(&|payload| payload["nonce"] = json!(5)), "signed command nonce required"),
+        (
+            of(&|payload| payload["type"] = json!("EXEC")),
+            "signed command type mismatch",
+        ),
+        (
+            of(&|payload| remove(payload, "type")),
+            "signed command type mismatch",
+        ),
+        (
+            of(&|payload| remove(payload, "nonce")),
+            "signed command nonce required",
+        ),
+        (
+            of(&|payload| payload["nonce"] = json!("")),
+            "signed command nonce required",
+        ),
+        (
+            of(&|payload| payload["nonce"] = json!(5)),
+            "signed command nonce required",
+        ),
     ];
     for (frame, refusal) in cases {
         client.send(&frame).await;
-        client.expect_error(&format!("unauthorized: {refusal}")).await;
+        client
+            .expect_error(&format!("unauthorized: {refusal}"))
+            .await;
     }
     client.expect_quiet().await;
 }

@@ -157,7 +157,7 @@ impl Connection {
             first = tokio::time::timeout(patience, source.next()) => match first {
                 Ok(incoming) => incoming,
                 Err(_) => {
-                    let why = format!("no frame within {} s", patience.as_secs());
+                    let why = format!("no frame within {patience:?}");
                     self.outbox.send(outbound::error(&why));
                     self.outbox.close(CLOSE_TIMEOUT, why);
                     return;

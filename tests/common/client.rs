@@ -242,8 +242,13 @@ impl TestClient {
 
     /// The host must close, with this code, and say nothing before.
     pub async fn expect_close(&mut self, code: u16) {
+        assert_eq!(self.close_code().await, code, "{}", self.told());
+    }
+
+    /// The code with which the host closes; it must say nothing before.
+    pub async fn close_code(&mut self) -> u16 {
         match self.came().await {
-            Came::Close(Some(frame)) => assert_eq!(u16::from(frame.code), code, "{frame}"),
+            Came::Close(Some(frame)) => frame.code.into(),
             Came::Close(None) => panic!("closed without a code; {}", self.told()),
             Came::Text(_) => panic!("a frame instead of a close; {}", self.told()),
             Came::Nothing => panic!("the socket ended without a close; {}", self.told()),

@@ -40,7 +40,10 @@ impl TestHost {
         let mut config = defaults();
         configure(&mut config);
         let folder = Arc::new(tempfile::tempdir().unwrap());
-        Self::open(folder, config, Person::new(), |builder| builder.agent(agent)).await
+        Self::open(folder, config, Person::new(), |builder| {
+            builder.agent(agent)
+        })
+        .await
     }
 
     async fn open(
@@ -73,6 +76,10 @@ impl TestHost {
 
     pub fn socket(&self) -> SocketAddr {
         self.host.socket_address()
+    }
+
+    pub fn running_turns(&self) -> usize {
+        self.host.running_turns()
     }
 
     /// A file in `.co`.
