@@ -1,5 +1,6 @@
 //! The test suite: one module a capability.
 
+mod binary;
 mod canonical;
 mod cli_keys;
 mod common;
