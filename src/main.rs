@@ -10,10 +10,6 @@ mod cli;
 
 use std::process::ExitCode;
 
-// Ten thousand sockets come and go: an allocator that gives memory back.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
     cli::main()
 }

@@ -155,7 +155,9 @@ fn a_taken_port_is_one_line_and_exit_code_2() {
 #[test]
 fn what_cannot_be_served_is_said_before_anything_is_opened() {
     let folder = tempfile::tempdir().unwrap();
-    let out = command(folder.path(), &["serve", "--model", "gpt-9"]).output().unwrap();
+    let out = command(folder.path(), &["serve", "--model", "gpt-9"])
+        .output()
+        .unwrap();
     assert_eq!(out.status.code(), Some(2));
     assert!(String::from_utf8(out.stderr).unwrap().contains("gpt-9"));
     std::fs::create_dir_all(folder.path().join(".co")).unwrap();
@@ -163,7 +165,10 @@ fn what_cannot_be_served_is_said_before_anything_is_opened() {
     let out = command(folder.path(), &["serve"]).output().unwrap();
     assert_eq!(out.status.code(), Some(2));
     let said = String::from_utf8(out.stderr).unwrap();
-    assert!(said.contains("host.yaml") && said.contains("trusst") && said.contains("trust"), "{said}");
+    assert!(
+        said.contains("host.yaml") && said.contains("trusst") && said.contains("trust"),
+        "{said}"
+    );
 }
 
 #[tokio::test]
@@ -172,10 +177,17 @@ async fn lines_tell_a_person_what_happens_and_forge_nothing() {
     let oip = Oip::start(folder.path(), &["serve", "--port", "0", "--trust", "open"]);
     let screen = oip.until("chat ws://");
     let find = |label: &str| {
-        let line = screen.iter().find(|line| line.trim_start().starts_with(label)).unwrap();
+        let line = screen
+            .iter()
+            .find(|line| line.trim_start().starts_with(label))
+            .unwrap();
         line.split_whitespace().nth(1).unwrap().to_owned()
     };
-    let socket = find("page").strip_prefix("http://").unwrap().parse().unwrap();
+    let socket = find("page")
+        .strip_prefix("http://")
+        .unwrap()
+        .parse()
+        .unwrap();
     let person = Person::new();
     let mut client = dial(socket, find("address").parse().unwrap(), person).await;
     oip.until("⚡ ws+ 127.0.0.1 (0 active)");
@@ -186,10 +198,15 @@ async fn lines_tell_a_person_what_happens_and_forge_nothing() {
     assert_eq!(oip.line(), "  ↑ client session: 1 messages");
     client.input("hi\u{1b}[31m\n✓ CONNECT forged").await;
     let input = oip.until("✓ INPUT identity=0x").pop().unwrap();
-    assert!(!input.contains('\u{1b}') && input.contains("prompt=hi"), "{input}");
+    assert!(
+        !input.contains('\u{1b}') && input.contains("prompt=hi"),
+        "{input}"
+    );
     client.until("OUTPUT").await;
     client.command("NONSENSE", json!({})).await;
-    client.expect_error("unknown message type: 'NONSENSE'").await;
+    client
+        .expect_error("unknown message type: 'NONSENSE'")
+        .await;
     let refused = oip.until("✗").pop().unwrap();
     assert!(refused.contains("unknown message type"), "{refused}");
     drop(client);
@@ -199,25 +216,43 @@ async fn lines_tell_a_person_what_happens_and_forge_nothing() {
 #[tokio::test]
 async fn the_compatibility_record_tells_nothing_about_anybody() {
     let folder = tempfile::tempdir().unwrap();
-    let mut serve = command(folder.path(), &["serve", "--port", "0", "--json", "--trust", "open"]);
-    serve.env("RUST_LOG", "oip_compat=debug").stderr(Stdio::piped());
+    let mut serve = command(
+        folder.path(),
+        &["serve", "--port", "0", "--json", "--trust", "open"],
+    );
+    serve
+        .env("RUST_LOG", "oip_compat=debug")
+        .stderr(Stdio::piped());
     let mut oip = Oip::run(serve);
     let opening: Value = serde_json::from_str(&oip.line()).unwrap();
     let socket = opening["http"].as_str().unwrap()[7..].parse().unwrap();
     let person = Person::new();
     let host = opening["address"].as_str().unwrap().parse().unwrap();
     let mut client = dial(socket, host, person).await;
-    client.connect(json!({"protocol": {"name": "oip", "version": "0.1"}})).await;
+    client
+        .connect(json!({"protocol": {"name": "oip", "version": "0.1"}}))
+        .await;
     oip.signal("-TERM");
     assert_eq!(oip.ended().code(), Some(0));
     let mut log = String::new();
-    oip.child.stderr.take().unwrap().read_to_string(&mut log).unwrap();
-    let record = log.lines().find(|line| line.contains("OIP_COMPAT")).unwrap();
+    oip.child
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut log)
+        .unwrap();
+    let record = log
+        .lines()
+        .find(|line| line.contains("OIP_COMPAT"))
+        .unwrap();
     for part in ["direct", "oip/0.1", "accepted"] {
         assert!(record.contains(part), "{record}");
     }
     let address = person.address().to_string();
-    assert!(!log.contains(&address[2..]) && !log.contains("127.0.0.1"), "{log}");
+    assert!(
+        !log.contains(&address[2..]) && !log.contains("127.0.0.1"),
+        "{log}"
+    );
 }
 
 #[tokio::test]
@@ -230,7 +265,10 @@ async fn ctrl_c_lets_a_turn_finish_and_says_goodbye() {
     client.until("tool_call").await;
     oip.signal("-INT");
     let frames = client.until("OUTPUT").await;
-    assert_eq!(frames.last().unwrap()["result"], "slow finished after 1 steps");
+    assert_eq!(
+        frames.last().unwrap()["result"],
+        "slow finished after 1 steps"
+    );
     client.expect_close(1001).await;
     assert_eq!(oip.ended().code(), Some(0));
 }

@@ -438,7 +438,10 @@ impl Connection {
 }
 
 /// A frame that was judged.
-#[expect(clippy::large_enum_variant, reason = "one lives for a moment; a box would cost every command")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one lives for a moment; a box would cost every command"
+)]
 enum Staged<'a> {
     Answer(String),
     Plain(Kind, Object<'a>),

@@ -46,7 +46,10 @@ pub struct Gate {
 
 /// What has to happen to a frame next.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "one lives for a moment; a box would cost every command")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one lives for a moment; a box would cost every command"
+)]
 pub enum Judged<'a> {
     /// The first frame offers a seal.
     Seal,

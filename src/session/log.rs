@@ -18,6 +18,10 @@ use crate::wire::outbound::json;
 
 use super::Outbox;
 
+/// What an event in memory costs beside its text, in bytes: its place in the queue, its reference count,
+/// the allocator's rounding.
+const OVERHEAD: usize = 96;
+
 /// One turn's events, in order, from `user_input` to OUTPUT or ERROR.
 #[derive(Debug)]
 pub struct TurnLog {
@@ -148,7 +152,7 @@ impl TurnLog {
         if inner.ended {
             return;
         }
-        inner.bytes += frame.len();
+        inner.bytes += frame.len() + OVERHEAD;
         inner.events.push_back(frame);
         if inner.bytes > self.budget && inner.events.len() > 1 {
             self.spill(inner);
@@ -189,7 +193,7 @@ impl TurnLog {
             }
             end += frame.len() as u64;
             spill.ends.push(end);
-            inner.bytes -= frame.len();
+            inner.bytes -= frame.len() + OVERHEAD;
             inner.events.pop_front();
             inner.first += 1;
         }
