@@ -10,7 +10,7 @@ async fn an_idle_session_leaves_after_its_time() {
     tokio::time::advance(IDLE - SOON).await;
     assert!(registry.sweep().is_empty());
     tokio::time::advance(SOON).await;
-    assert_eq!(registry.sweep(), [id.clone()]);
+    assert_eq!(registry.sweep(), std::slice::from_ref(&id));
     assert!(registry.is_empty());
     assert!(registry.own(&id, &alice()).is_none());
     assert!(registry.sweep().is_empty());
