@@ -115,24 +115,14 @@ impl History {
                 .map(|raw| json(&raw.to_serde()))
                 .collect()
         };
-        let count = |key: &str| session.get(key).and_then(Raw::as_u64).unwrap_or(0);
-        let updated = session
-            .get("updated")
-            .and_then(Raw::as_f64)
-            .filter(|updated| updated.is_finite());
-        Self::stored(
-            list("messages"),
-            list("trace"),
-            count("turn"),
-            count("iteration"),
-            updated.unwrap_or(0.0),
-        )
+        let (turn, iteration, updated) = counters(session);
+        Self::stored(list("messages"), list("trace"), turn, iteration, updated)
     }
 
     /// The version of a client's copy without taking it over.
     pub fn client_version(session: &Object<'_>) -> Version {
-        let number = |key: &str| session.get(key).and_then(Raw::as_f64).unwrap_or(0.0);
-        (number("turn"), number("iteration"), number("updated"))
+        let (turn, iteration, updated) = counters(session);
+        (turn as f64, iteration as f64, updated)
     }
 
     /// This copy's version.
@@ -174,6 +164,20 @@ impl History {
         ));
         out
     }
+}
+
+/// The counters of a client's copy; 0 for what is no count. Beyond what a JavaScript client can count
+/// to there is no next turn, and the store has no room either.
+fn counters(session: &Object<'_>) -> (u64, u64, f64) {
+    const SAFE: f64 = 9_007_199_254_740_991.0;
+    let number = |key: &str| session.get(key).and_then(Raw::as_f64);
+    let count = |key: &str| {
+        number(key)
+            .filter(|count| (0.0..SAFE).contains(count) && count.fract() == 0.0)
+            .map_or(0, |count| count as u64)
+    };
+    let updated = number("updated").filter(|updated| updated.is_finite());
+    (count("turn"), count("iteration"), updated.unwrap_or(0.0))
 }
 
 #[cfg(test)]

@@ -9,6 +9,8 @@ mod items;
 mod log;
 mod mode;
 mod registry;
+#[cfg(test)]
+mod tests;
 mod turn;
 mod viewer;
 
@@ -269,7 +271,7 @@ impl Session {
         self.lock().mode
     }
 
-    /// Take a mode that is stored already, unless a turn has started meanwhile.
+    /// Take a mode that is stored already.
     pub fn set_mode(&self, mode: Mode) {
         self.lock().mode = mode;
     }

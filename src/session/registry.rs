@@ -14,6 +14,9 @@ use crate::wire::json::Object;
 
 use super::{Expired, History, Mode, Saved, Session, TurnLog};
 
+#[cfg(test)]
+mod tests;
+
 /// What the registry needs to know of the configuration.
 #[derive(Debug, Clone)]
 pub struct Settings {

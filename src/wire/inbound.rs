@@ -4,6 +4,9 @@ use std::borrow::Cow;
 
 use super::json::{Object, Raw};
 
+#[cfg(test)]
+mod tests;
+
 /// Longest `session_id` that is accepted, in characters (fact F60).
 pub const MAX_SESSION_ID: usize = 256;
 

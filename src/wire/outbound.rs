@@ -5,6 +5,9 @@ use serde_json::value::RawValue;
 
 use crate::identity::Address;
 
+#[cfg(test)]
+mod tests;
+
 /// The protocol descriptor, strings exactly so: React closes for good on any other (fact F32).
 pub const PROTOCOL: &str = r#"{"name":"oip","version":"0.1","min_version":"0.1","max_version":"0.1","websocket_path":"/ws"}"#;
 
