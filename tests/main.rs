@@ -1,5 +1,6 @@
 //! The test suite: one module a capability.
 
+mod agents;
 mod canonical;
 mod common;
 mod gate;
@@ -10,3 +11,4 @@ mod seal_vectors;
 mod sealed;
 mod signatures;
 mod store;
+mod turns;

@@ -287,3 +287,9 @@ fn extend(frame: &mut Value, more: Value) {
     };
     frame.as_object_mut().unwrap().extend(more);
 }
+
+/// The frames' types.
+pub fn types(frames: &[Value]) -> Vec<&str> {
+    let kinds = frames.iter().map(|frame| frame["type"].as_str().unwrap());
+    kinds.collect()
+}

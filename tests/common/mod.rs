@@ -4,6 +4,6 @@ mod client;
 mod host;
 mod person;
 
-pub use client::TestClient;
+pub use client::{TestClient, types};
 pub use host::TestHost;
 pub use person::{Person, now};
