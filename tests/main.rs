@@ -7,6 +7,7 @@ mod gate;
 mod ledger;
 mod malformed;
 mod replay;
+mod resume;
 mod seal_vectors;
 mod sealed;
 mod signatures;

@@ -7,3 +7,15 @@ mod person;
 pub use client::{TestClient, types};
 pub use host::TestHost;
 pub use person::{Person, now};
+
+/// Wait until something is so; panics with `what` after ten seconds.
+pub async fn eventually(what: &str, mut so: impl FnMut() -> bool) {
+    let waiting = async {
+        while !so() {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(10), waiting)
+        .await
+        .unwrap_or_else(|_| panic!("waited for {what}"));
+}
