@@ -438,6 +438,8 @@ impl Connection {
 }
 
 /// A frame that was judged.
+// As with what the gate says of it: boxes would cost more than the moves.
+#[allow(clippy::large_enum_variant)]
 enum Staged<'a> {
     Answer(String),
     Plain(Kind, Object<'a>),

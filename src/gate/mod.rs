@@ -44,6 +44,8 @@ pub struct Gate {
 
 /// What has to happen to a frame next.
 #[derive(Debug)]
+// It lives for one frame, and is moved less than a box would cost.
+#[allow(clippy::large_enum_variant)]
 pub enum Judged<'a> {
     /// The first frame offers a seal.
     Seal,
@@ -155,16 +157,16 @@ impl Gate {
             (Kind::Seal, _) if first => Ok(Need::Seal),
             (Kind::Unknown(name), None) => Err(Refusal::UnknownType(quoted(name))),
             (Kind::Connect, _) => self
-                .from_sealed_peer(frame, "CONNECT")
+                .only_sealed_peer(frame, "CONNECT")
                 .map(|()| Need::Signature),
             (Kind::OnboardSubmit, None) => self
-                .from_sealed_peer(frame, "ONBOARD_SUBMIT")
+                .only_sealed_peer(frame, "ONBOARD_SUBMIT")
                 .map(|()| Need::Signature),
             (Kind::Pong | Kind::SessionStatus | Kind::OnboardSubmit, Some(_))
             | (Kind::Pong, None) => Ok(Need::Nothing),
             // A status query on a socket of its own is signed like a command (protocol, "v2").
             (Kind::SessionStatus, None) if frame.get("signature").is_some() => self
-                .from_sealed_peer(frame, "SESSION_STATUS")
+                .only_sealed_peer(frame, "SESSION_STATUS")
                 .map(|()| Need::Signature),
             (Kind::SessionStatus, None) => Ok(Need::Nothing),
             (Kind::Seal, _) => Err(Refusal::UnknownType(quoted("SEAL"))),
@@ -190,7 +192,7 @@ impl Gate {
         }
     }
 
-    fn from_sealed_peer(&self, frame: &Object<'_>, what: &'static str) -> Result<(), Refusal> {
+    fn only_sealed_peer(&self, frame: &Object<'_>, what: &'static str) -> Result<(), Refusal> {
         let Some(peer) = self.sealed_by else {
             return Ok(());
         };
@@ -262,8 +264,8 @@ pub fn negotiated(payload: &Object<'_>) -> Result<bool, Refusal> {
     };
     match (raw.as_bool(), raw.as_f64()) {
         (Some(on), _) => Ok(on),
-        (_, Some(number)) if number == 1.0 => Ok(true),
-        (_, Some(number)) if number == 0.0 => Ok(false),
+        (_, Some(1.0)) => Ok(true),
+        (_, Some(0.0)) => Ok(false),
         _ if raw.is_null() => Ok(false),
         _ => Err(Refusal::SignedCommandsUnknown),
     }
