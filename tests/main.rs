@@ -3,7 +3,10 @@
 mod agents;
 mod canonical;
 mod common;
+mod drain;
+mod exec;
 mod gate;
+mod http;
 mod ledger;
 mod malformed;
 mod replay;
