@@ -3,11 +3,13 @@
 mod agents;
 mod canonical;
 mod common;
+mod crash;
 mod drain;
 mod exec;
 mod gate;
 mod http;
 mod ledger;
+mod limits;
 mod malformed;
 mod replay;
 mod resume;

@@ -1,5 +1,6 @@
 //! A host on a free port, and clients that talk to it over real sockets.
 
+pub mod child;
 mod client;
 mod host;
 mod person;
