@@ -143,3 +143,62 @@ async fn who_hangs_up_without_reading_is_let_go() {
     eventually("the socket to go", || half_closed(port) == 0).await;
     drop(client);
 }
+
+/// The start of a text frame of 60,000 bytes, masked with zeros, that is never finished.
+async fn begin_frame(client: &mut TestClient) {
+    let mut frame = vec![0x81, 0xfe, 0xea, 0x60, 0, 0, 0, 0];
+    frame.resize(30_000, b' ');
+    client.socket.get_mut().write_all(&frame).await.unwrap();
+}
+
+#[tokio::test]
+async fn strangers_together_hold_no_more_than_they_may() {
+    let host = TestHost::with(|config| {
+        config.limits.unauthenticated_frame = Bytes(64 << 10);
+        config.limits.unauthenticated_total = Bytes(100_000);
+    })
+    .await;
+    let mut member = TestClient::v2(&host).await;
+    let mut strangers = Vec::new();
+    for _ in 0..3 {
+        let mut client = TestClient::dial(&host).await;
+        begin_frame(&mut client).await;
+        strangers.push(client);
+    }
+    let mut fourth = TestClient::dial(&host).await;
+    begin_frame(&mut fourth).await;
+    let why = "message too large: the host holds too much from unauthenticated connections";
+    fourth.expect_error(why).await;
+    fourth.expect_close(1009).await;
+    // Who has authenticated counts for nothing.
+    member
+        .input(&format!("big 1 {}", "x".repeat(200_000)))
+        .await;
+    member.until("OUTPUT").await;
+    // When they have gone there is room again.
+    drop(strangers);
+    eventually("the others to go", || host.host.load().1 == 1).await;
+    let mut next = TestClient::dial(&host).await;
+    next.send(&json!({"type": "FOO", "x": "x".repeat(60_000)}))
+        .await;
+    next.expect_error("unknown message type: 'FOO'").await;
+}
+
+#[tokio::test]
+async fn who_sends_too_many_bad_signatures_is_shown_out() {
+    let host = TestHost::start().await;
+    let mut client = TestClient::dial(&host).await;
+    let mut frame = client.person.connect(&client.host, true);
+    frame["payload"]["nonce"] = json!("another");
+    for _ in 0..64 {
+        client.send(&frame).await;
+        client.expect_error("unauthorized: invalid signature").await;
+    }
+    client.expect_quiet().await;
+    client.send(&frame).await;
+    client.expect_error("unauthorized: invalid signature").await;
+    client
+        .expect_error("too many invalid signatures on one connection")
+        .await;
+    client.expect_close(4003).await;
+}

@@ -11,6 +11,8 @@ mod http;
 mod ledger;
 mod limits;
 mod malformed;
+mod ping;
+mod races;
 mod replay;
 mod resume;
 mod seal_vectors;
