@@ -182,6 +182,8 @@ impl HostBuilder {
             frame: config.limits.frame.get(),
             connections: connections.clone(),
             trust_name: config.trust.to_string(),
+            max_file_size: config.max_file_size,
+            max_files_per_request: config.max_files_per_request,
             started: std::time::Instant::now(),
         });
         let stop_accepting = CancellationToken::new();

@@ -373,3 +373,56 @@ async fn what_was_signed_runs_and_not_the_copy_beside_it() {
     // A session named outside the payload is no way into another one.
     assert_eq!(output["session_id"], client.session.as_str());
 }
+
+#[tokio::test]
+async fn on_v1_a_signature_that_is_there_must_be_right() {
+    let host = TestHost::start().await;
+    let mut client = TestClient::v1(&host).await;
+    let frame = client
+        .person
+        .command(&client.host, "INPUT", &json!({"prompt": "signed"}));
+    let mut forged = frame.clone();
+    forged["payload"]["prompt"] = json!("forged");
+    client.send(&forged).await;
+    client.expect_error("unauthorized: invalid signature").await;
+    let foreign = Person::new().command(&client.host, "INPUT", &json!({"prompt": "foreign"}));
+    client.send(&foreign).await;
+    client
+        .expect_error("unauthorized: command signer does not own this connection")
+        .await;
+    let mut copy = frame.clone();
+    copy["prompt"] = json!("the copy");
+    client.send(&copy).await;
+    let frames = client.until("OUTPUT").await;
+    assert_eq!(
+        frames[frames.len() - 1]["result"],
+        "Hello! You said: signed"
+    );
+    client.send(&frame).await;
+    client
+        .expect_error("unauthorized: signed command already used")
+        .await;
+}
+
+#[tokio::test]
+async fn another_protocol_is_named_and_the_socket_closed() {
+    let host = TestHost::start().await;
+    for protocol in [
+        json!({"name": "oip", "version": "0.2"}),
+        json!({"name": "other", "version": "0.1"}),
+        json!("oip"),
+    ] {
+        let mut client = TestClient::dial(&host).await;
+        let mut frame = client.person.connect(&client.host, true);
+        frame["protocol"] = protocol;
+        client.send(&frame).await;
+        let error = client.expect_error("Unsupported OIP protocol").await;
+        assert_eq!(error["code"], -32010);
+        assert_eq!(error["retryable"], false);
+        assert_eq!(error["protocol"]["version"], "0.1");
+        client.expect_close(1002).await;
+    }
+    let mut client = TestClient::dial(&host).await;
+    let protocol = json!({"name": "oip", "version": "0.1", "more": 1});
+    client.connect(json!({"protocol": protocol})).await;
+}

@@ -82,9 +82,8 @@ impl Assistant {
                 break (Reason::Interrupted, INTERRUPTED.to_owned());
             }
         };
-        turn.message(&json!({
-            "role": "assistant", "content": result, "id": uuid::Uuid::new_v4().to_string(),
-        }));
+        turn.close_input();
+        turn.message(&answer(&result));
         turn.events().emit(&json!({
             "type": "complete", "tools_used": tools_used,
             "llm_calls": rounds.len() + usize::from(reason == Reason::Natural),
@@ -168,7 +167,7 @@ impl Assistant {
             let timing_ms = started.elapsed().as_secs_f64() * 1e3;
             let (status, text) = match &result {
                 Ok(text) => ("completed", text.clone()),
-                Err(ToolError::Interrupted) => ("failed", "Interrupted by the user".to_owned()),
+                Err(ToolError::Interrupted) => ("failed", TOOL_INTERRUPTED.to_owned()),
                 Err(failed) => ("failed", format!("Error: {failed}")),
             };
             let mut rest = json!({"status": status, "result": text, "timing_ms": timing_ms});
@@ -187,6 +186,13 @@ impl Assistant {
 
 /// The answer of a turn that was interrupted.
 pub(super) const INTERRUPTED: &str = "Stopped. What next?";
+/// The result of a tool that was interrupted.
+pub(super) const TOOL_INTERRUPTED: &str = "Interrupted by the user";
+
+/// The message of a turn's answer.
+pub(super) fn answer(text: &str) -> Value {
+    json!({"role": "assistant", "content": text, "id": uuid::Uuid::new_v4().to_string()})
+}
 
 fn say(turn: &mut Turn, text: &str) {
     let id = uuid::Uuid::new_v4().to_string();

@@ -14,7 +14,7 @@ use crate::store::{BeginTurn, EndTurn, Outcome};
 use crate::wire::inbound::Input;
 use crate::wire::outbound;
 
-use super::assistant::INTERRUPTED;
+use super::assistant::{INTERRUPTED, TOOL_INTERRUPTED, answer};
 use super::turn::Added;
 use super::{Agent, AgentError, Finished, Reason, Turn};
 
@@ -69,15 +69,15 @@ impl Runner {
             Ok(started) => started,
             Err(running) => return Turned::Running(running),
         };
-        let (running, saved) = (Arc::clone(&started.running), started.saved);
+        let saved = started.saved;
         let turn = Turn::new(&session.id, session.owner, started, input);
         let (runner, session) = (Arc::clone(self), Arc::clone(session));
         self.turns
-            .spawn(async move { runner.run(&session, &running, saved, turn).await });
+            .spawn(async move { runner.run(&session, saved, turn).await });
         Turned::Started
     }
 
-    async fn run(&self, session: &Session, running: &Running, saved: Saved, mut turn: Turn) {
+    async fn run(&self, session: &Session, saved: Saved, mut turn: Turn) {
         let started = Instant::now();
         let input = turn.input();
         let (prompt, number) = (input.prompt.clone(), turn.number());
@@ -108,14 +108,12 @@ impl Runner {
         });
 
         let outcome = self.run_agent(&mut turn).await;
-        let unread = running.inbox.close();
-        if !unread.is_empty() {
-            tracing::info!(count = unread.len(), session = %session.id, "runtime input came too late to be read");
-        }
+        turn.close_input();
         let outcome = match outcome {
             Ok(finished) => Ok(finished),
             Err(failed) => {
                 self.console.emit(Event::AgentError { cause: &failed });
+                turn.close_tools("Error: the agent failed");
                 turn.events().record(&json!({
                     "type": "turn_result", "turn": number, "reason": Reason::Error.word(),
                     "usage": null, "error_type": "AgentError",
@@ -200,6 +198,9 @@ impl Runner {
             },
             () = deadline => {}
         }
+        turn.close_tools(TOOL_INTERRUPTED);
+        turn.close_input();
+        turn.message(&answer(INTERRUPTED));
         turn.events().record(&json!({
             "type": "turn_result", "turn": turn.number(), "reason": Reason::Interrupted.word(), "usage": null,
         }));

@@ -1,7 +1,9 @@
 //! Tools, by name.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
+use futures_util::FutureExt;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
@@ -91,10 +93,12 @@ impl Toolbox {
             return Err(ToolError::Unknown(name.to_owned()));
         };
         let cancel = context.cancel.clone();
+        // A tool that panics has failed; the turn around it goes on.
+        let run = AssertUnwindSafe(tool.run(args, context)).catch_unwind();
         tokio::select! {
             biased;
             () = cancel.cancelled() => Err(ToolError::Interrupted),
-            result = tool.run(args, context) => result,
+            result = run => result.unwrap_or_else(|_| Err(ToolError::Failed("the tool panicked".into()))),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 
 use crate::identity::Address;
@@ -37,6 +37,23 @@ impl Emitter {
     /// [`record`](Self::record) under an id of one's own.
     pub fn record_as(&self, id: &str, event: &impl Serialize) {
         self.keep(self.running.log.append_traced(event, Some(id)));
+    }
+
+    /// Traced tool calls without a result.
+    fn open_tools(&self) -> Vec<Value> {
+        let trace = self.trace.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open: Vec<Value> = Vec::new();
+        for entry in trace.since(0) {
+            let Ok(entry) = serde_json::from_str::<Value>(entry) else {
+                continue;
+            };
+            match entry["type"].as_str() {
+                Some("tool_call") => open.push(entry),
+                Some("tool_result") => open.retain(|call| call["tool_id"] != entry["tool_id"]),
+                _ => {}
+            }
+        }
+        open
     }
 
     fn keep(&self, (id, text): (String, String)) -> String {
@@ -149,6 +166,29 @@ impl Turn {
     pub fn last_runtime_input(&mut self) -> Vec<String> {
         let inputs = self.emitter.running.inbox.close_if_empty();
         self.take_in(inputs)
+    }
+
+    /// The turn ends whatever has arrived. It was acknowledged, so it joins the conversation, where
+    /// the next turn finds it; later input is refused.
+    pub fn close_input(&mut self) {
+        let inputs = self.emitter.running.inbox.close();
+        self.take_in(inputs);
+    }
+
+    /// Give every tool that was called and has no result one that says why: without it a client
+    /// shows the tool running for ever (fact F43).
+    pub(crate) fn close_tools(&mut self, why: &str) {
+        for mut call in self.emitter.open_tools() {
+            let (id, entry) = (call["tool_id"].clone(), call.as_object_mut());
+            let Some(entry) = entry else { continue };
+            entry.retain(|key, _| !matches!(key.as_str(), "id" | "ts"));
+            entry.insert("type".into(), json!("tool_result"));
+            entry.insert("status".into(), json!("failed"));
+            entry.insert("result".into(), json!(why));
+            entry.insert("timing_ms".into(), json!(0.0));
+            self.emitter.record(&call);
+            self.message(&json!({"role": "tool", "content": why, "tool_call_id": id}));
+        }
     }
 
     fn take_in(&mut self, inputs: Vec<crate::session::RuntimeInput>) -> Vec<String> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::agent::Turned;
 use crate::console::Event;
 use crate::gate::{Passed, Refusal};
-use crate::session::{Mode, RuntimeInput, Session};
+use crate::session::{Mode, RuntimeInput, Session, Status};
 use crate::store::Append;
 use crate::wire::inbound::{self, Input, Kind, Malformed};
 use crate::wire::json::Object;
@@ -18,7 +18,8 @@ impl Connection {
     pub(super) async fn verified_command(&mut self, passed: Passed<'_>) -> Going {
         let claimed = passed.verified.claimed();
         if passed.kind == Kind::SessionStatus && self.session.is_none() {
-            return self.answered(self.status(&claimed.payload, Some(claimed.signer)));
+            let answer = self.status(&claimed.payload, Some(claimed.signer)).await;
+            return self.answered(answer);
         }
         self.command(passed.kind, claimed.payload).await
     }
@@ -32,7 +33,10 @@ impl Connection {
                 }
                 return ON;
             }
-            Kind::SessionStatus => return self.answered(self.status(&fields, self.caller())),
+            Kind::SessionStatus => {
+                let answer = self.status(&fields, self.caller()).await;
+                return self.answered(answer);
+            }
             Kind::OnboardSubmit => {
                 return self.refuse(&Refusal::Malformed(
                     "nothing to submit: this host offers no onboarding here".into(),
@@ -98,22 +102,26 @@ impl Connection {
     }
 
     /// Is a session alive? A foreign and an unknown one are not, in the same words (decision D8).
-    fn status(
+    async fn status(
         &self,
         fields: &Object<'_>,
         caller: Option<crate::identity::Address>,
     ) -> Result<Option<String>, Malformed> {
         let id = inbound::status_query(fields)?;
-        let session = match (&id, caller) {
-            (Some(id), Some(caller)) => self.services.registry.own(id, &caller),
-            _ => None,
+        let status = match (&id, caller) {
+            (Some(id), Some(caller)) => self.services.registry.status(id, &caller).await,
+            _ => Ok(None),
         };
-        let status = match session {
-            Some(session) if session.running().is_some() => "running",
-            Some(_) => "connected",
-            None => "not_found",
-        };
-        Ok(Some(outbound::session_status(id.as_deref(), status)))
+        Ok(Some(match status {
+            Ok(status) => {
+                let word = status.map_or("not_found", Status::word);
+                outbound::session_status(id.as_deref(), word)
+            }
+            Err(failed) => {
+                tracing::error!(%failed, "a session cannot be looked up");
+                outbound::error("misconfigured: the session store is unavailable")
+            }
+        }))
     }
 
     /// Run a prompt, or hand it to the turn that is running.

@@ -38,6 +38,9 @@ const BATCH_BYTES: usize = 1 << 20;
 /// verifications and its sender nothing.
 const BAD_SIGNATURES: u32 = 64;
 
+/// How long a connection that has ended may take to write what it has left.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
 /// Close code: the peer broke a rule of this protocol (fact F22).
 pub(crate) const CLOSE_REFUSED: u16 = 4003;
 /// Close code: nothing came in time.
@@ -226,17 +229,16 @@ impl Connection {
         self.outbox.close(1001, "the host is shutting down");
     }
 
-    async fn finish(self, writer: tokio::task::JoinHandle<()>) {
+    async fn finish(self, mut writer: tokio::task::JoinHandle<()>) {
         self.gone.cancel();
         if let Some(session) = &self.session {
             session.leave(&self.outbox);
         }
         // What was said last is still written, to a peer that reads.
-        if tokio::time::timeout(Duration::from_secs(5), writer)
-            .await
-            .is_err()
-        {
+        if tokio::time::timeout(LAST_WORDS, &mut writer).await.is_err() {
             self.outbox.gone();
+            // It may hang in a write that the peer will never make room for.
+            writer.abort();
         }
         self.services
             .sockets

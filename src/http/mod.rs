@@ -23,5 +23,7 @@ pub(crate) struct Front {
     pub(crate) frame: usize,
     pub(crate) connections: TaskTracker,
     pub(crate) trust_name: String,
+    pub(crate) max_file_size: u32,
+    pub(crate) max_files_per_request: u32,
     pub(crate) started: Instant,
 }

@@ -191,7 +191,10 @@ async fn info(State(front): State<Arc<Front>>) -> Response<Body> {
         skills: [],
         accepted_inputs: json!({
             "text": true, "images": true,
-            "files": {"max_file_size_mb": 10, "max_files_per_request": 10},
+            "files": {
+                "max_file_size_mb": front.max_file_size,
+                "max_files_per_request": front.max_files_per_request,
+            },
         }),
         protocol: embedded(PROTOCOL),
     };

@@ -28,7 +28,8 @@ pub(super) fn chat_items(
         let content = message_value.get("content").cloned().unwrap_or_default();
         match message_value.get("role").and_then(Value::as_str) {
             Some("user") => {
-                events.finish_turn();
+                events.up_to_input();
+                events.next += 1;
                 // What the host put there itself opens a turn but is nobody's words.
                 if message_value.get("internal").is_none_or(|v| v == false) {
                     let id = format!("msg-{}", message + i);
@@ -40,7 +41,7 @@ pub(super) fn chat_items(
             Some("assistant") => {
                 let calls: Vec<&str> = tool_ids(&message_value);
                 if calls.is_empty() {
-                    events.rest_of_turn();
+                    events.up_to_input();
                 }
                 if content.as_str().is_some_and(|text| !text.is_empty()) || content.is_array() {
                     events
@@ -76,21 +77,13 @@ impl Events {
         self.next += 1;
     }
 
-    /// Everything up to the next turn's `user_input`.
-    fn rest_of_turn(&mut self) {
+    /// Everything up to the next input.
+    fn up_to_input(&mut self) {
         while self
             .kind(self.next)
-            .is_some_and(|kind| !starts_turn(kind, &self.entries[self.next]))
+            .is_some_and(|kind| kind != "user_input")
         {
             self.emit();
-        }
-    }
-
-    /// A user message: what is left of the turn before, then past this turn's marker.
-    fn finish_turn(&mut self) {
-        self.rest_of_turn();
-        if self.next < self.entries.len() {
-            self.next += 1;
         }
     }
 

@@ -12,7 +12,7 @@ use crate::store::unix_now;
 use crate::store::{Loaded, Outcome, Store, StoreError};
 use crate::wire::json::Object;
 
-use super::{Expired, History, Mode, Saved, Session, TurnLog};
+use super::{Expired, History, Mode, Saved, Session, Status, TurnLog};
 
 #[cfg(test)]
 mod tests;
@@ -109,12 +109,19 @@ impl Registry {
             .collect()
     }
 
-    /// A session in memory that `caller` owns.
-    pub fn own(&self, id: &str, caller: &Address) -> Option<Arc<Session>> {
-        self.lock()
-            .get(id)
-            .filter(|session| session.owner == *caller)
-            .cloned()
+    /// How a session is, in memory or in the store; `None` if it is not the caller's (decisions D8,
+    /// D9).
+    ///
+    /// # Errors
+    /// The store cannot answer.
+    pub async fn status(&self, id: &str, caller: &Address) -> Result<Option<Status>, StoreError> {
+        let session = self.lock().get(id).cloned();
+        let (owner, status) = match session {
+            Some(session) if session.running().is_some() => (Some(session.owner), Status::Running),
+            Some(session) => (Some(session.owner), Status::Connected),
+            None => (self.store.owner(id).await?, Status::Connected),
+        };
+        Ok((owner == Some(*caller)).then_some(status))
     }
 
     /// Find, read back or make the session that `caller` asks for; `client` is the caller's own copy

@@ -1,6 +1,7 @@
 //! The WebSocket leg.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{FutureExt, SinkExt, StreamExt};
@@ -22,6 +23,8 @@ const READ_BUFFER: usize = 4 << 10;
 /// Bytes that are collected before they are written. An idle socket has none; a turn that streams
 /// writes that much fewer times.
 const WRITE_BUFFER: usize = 32 << 10;
+/// How long answering the peer's goodbye may take.
+const GOODBYE: Duration = Duration::from_secs(1);
 
 /// The incoming half of a WebSocket.
 #[derive(Debug)]
@@ -29,6 +32,8 @@ pub struct WebSocketSource<T> {
     stream: SplitStream<WebSocketStream<Metered<T>>>,
     meter: Arc<Meter>,
     over: bool,
+    /// The peer said goodbye and has no answer yet.
+    unanswered: bool,
 }
 
 /// The outgoing half of a WebSocket.
@@ -64,6 +69,7 @@ where
         stream,
         meter,
         over: false,
+        unanswered: false,
     };
     (source, WebSocketSink { sink })
 }
@@ -75,7 +81,11 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send> WebSocketSource<T> {
             None => Incoming::Closed,
             Some(Ok(Message::Text(text))) => Incoming::Text(text),
             Some(Ok(Message::Binary(_))) => Incoming::Binary,
-            Some(Ok(Message::Close(_))) => Incoming::Closed,
+            Some(Ok(Message::Close(_))) => {
+                self.over = true;
+                self.unanswered = true;
+                return None;
+            }
             Some(Ok(_)) => {
                 self.meter.complete();
                 return None;
@@ -104,6 +114,10 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send> Source for WebSocketSource<T> {
     async fn next(&mut self) -> Incoming {
         loop {
             if self.over {
+                if std::mem::take(&mut self.unanswered) {
+                    // The library writes the answer when it is asked to read on.
+                    let _ = tokio::time::timeout(GOODBYE, self.stream.next()).await;
+                }
                 return Incoming::Closed;
             }
             let message = self.stream.next().await;

@@ -201,18 +201,24 @@ impl TestClient {
     /// The next frame, opened if it is sealed; no PING.
     pub async fn next(&mut self) -> Value {
         loop {
-            let mut text = self.next_text().await;
-            if text.starts_with(r#"{"type":"SEALED","#)
-                && let Some((_, opener)) = &mut self.seal
-            {
-                text = opener.open(&Object::parse(&text).unwrap()).unwrap();
-                self.seen.push(text.chars().take(400).collect());
-            }
-            let frame: Value = serde_json::from_str(&text).unwrap();
+            let text = self.next_text().await;
+            let frame = self.open(&text);
             if frame["type"] != "PING" {
                 return frame;
             }
         }
+    }
+
+    /// A frame as it is inside, if it is sealed.
+    pub fn open(&mut self, text: &str) -> Value {
+        if let Some((_, opener)) = &mut self.seal
+            && text.starts_with(r#"{"type":"SEALED","#)
+        {
+            let clear = opener.open(&Object::parse(text).unwrap()).unwrap();
+            self.seen.push(clear.chars().take(400).collect());
+            return serde_json::from_str(&clear).unwrap();
+        }
+        serde_json::from_str(text).unwrap()
     }
 
     /// The next frame must have this type.
@@ -286,4 +292,10 @@ fn extend(frame: &mut Value, more: Value) {
         panic!("fields must be an object")
     };
     frame.as_object_mut().unwrap().extend(more);
+}
+
+/// The frames' types.
+pub fn types(frames: &[Value]) -> Vec<&str> {
+    let kinds = frames.iter().map(|frame| frame["type"].as_str().unwrap());
+    kinds.collect()
 }

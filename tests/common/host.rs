@@ -64,6 +64,11 @@ impl TestHost {
         }
     }
 
+    /// With the demo agent, in a folder that another host has left.
+    pub async fn reopen(folder: Arc<TempDir>, person: Person) -> Self {
+        Self::open(folder, defaults(), person, |builder| builder).await
+    }
+
     /// Stop it and start another one, with the demo agent, on the same folder.
     pub async fn restart(self) -> Self {
         self.host.stop().await;

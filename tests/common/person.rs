@@ -23,8 +23,18 @@ impl Person {
     /// Somebody nobody has met.
     pub fn new() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
+        Self::numbered(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// The same in every process.
+    pub const fn numbered(number: u64) -> Self {
         let mut seed = [7; 32];
-        seed[..8].copy_from_slice(&NEXT.fetch_add(1, Ordering::Relaxed).to_le_bytes());
+        let bytes = number.to_le_bytes();
+        let mut at = 0;
+        while at < bytes.len() {
+            seed[at] = bytes[at];
+            at += 1;
+        }
         Self(seed)
     }
 

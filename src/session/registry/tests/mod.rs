@@ -98,3 +98,11 @@ async fn stored(store: &Store, id: &str, owner: Address, trace: &[Value], outcom
     });
     ended.await.unwrap();
 }
+
+impl Registry {
+    /// A session in memory that `caller` owns.
+    fn own(&self, id: &str, caller: &Address) -> Option<Arc<Session>> {
+        let session = self.lock().get(id).cloned();
+        session.filter(|session| session.owner == *caller)
+    }
+}
