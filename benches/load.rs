@@ -12,6 +12,8 @@ mod client;
 mod commands;
 #[path = "load/connect.rs"]
 mod connect;
+#[path = "load/flood.rs"]
+mod flood;
 #[path = "load/hosts.rs"]
 mod hosts;
 #[path = "load/idle.rs"]
@@ -96,6 +98,9 @@ fn start() -> Res<()> {
     // `cargo test --benches` starts this without arguments: nothing to test here.
     if args.is_empty() {
         return Ok(());
+    }
+    if args[0] == flood::ARGUMENT {
+        return flood::serve(&args[1..]);
     }
     let Some(command) = options::parse(args.into_iter())? else {
         print!("{HELP}");

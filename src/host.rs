@@ -279,7 +279,7 @@ impl Host {
         }
         self.services.ledger.close().await;
         self.services.registry.store().close().await;
-        self.services.console.flush().await;
+        self.services.console.flush(Duration::from_secs(1));
     }
 }
 

@@ -144,13 +144,13 @@ async fn a_turn_is_stored_as_it_goes() {
 async fn rows_replace_what_was_at_their_place_and_behind() {
     let store = Store::memory().unwrap();
     let messages = async || store.load("s").await.unwrap().unwrap().messages;
-    let _ = store.begin_turn(begin(row("s", 1), 0, &["a", "b", "c"]));
-    let _ = store.begin_turn(begin(row("other", 1), 0, &["x", "y"]));
+    drop(store.begin_turn(begin(row("s", 1), 0, &["a", "b", "c"])));
+    drop(store.begin_turn(begin(row("other", 1), 0, &["x", "y"])));
     store.append(append(row("s", 1), 0, &[])).await.unwrap();
     assert_eq!(messages().await, ["a", "b", "c"]);
     // A conversation that was made shorter.
-    let _ = store.append(append(row("s", 1), 0, &["summary"]));
-    let _ = store.append(append(row("s", 1), 1, &["d"]));
+    drop(store.append(append(row("s", 1), 0, &["summary"])));
+    drop(store.append(append(row("s", 1), 1, &["d"])));
     assert_eq!(store.set_mode("s", "safe", None).await, Ok(()));
     assert_eq!(messages().await, ["summary", "d"]);
 
@@ -267,8 +267,8 @@ async fn expired_sessions_are_gone_at_once_and_swept_in_chunks() {
     };
     let many: Vec<_> = (0..1_300).map(|number| number.to_string()).collect();
     let many: Vec<_> = many.iter().map(String::as_str).collect();
-    let _ = store.begin_turn(begin(expired("old"), 0, &many));
-    let _ = store.begin_turn(begin(expired("older"), 0, &["m"]));
+    drop(store.begin_turn(begin(expired("old"), 0, &many)));
+    drop(store.begin_turn(begin(expired("older"), 0, &["m"])));
     store
         .begin_turn(begin(row("new", 1), 0, &["m"]))
         .await
@@ -303,8 +303,8 @@ async fn an_expired_session_that_begins_again_begins_empty() {
         started_at: now() - 9.0,
         ..begin(expired.clone(), 0, &["old", "old"])
     };
-    let _ = store.begin_turn(old);
-    let _ = store.end_turn(end(expired, 2, &["old"], Outcome::Failed));
+    drop(store.begin_turn(old));
+    drop(store.end_turn(end(expired, 2, &["old"], Outcome::Failed)));
     let again = store.begin_turn(begin(row("s", 1), 0, &["new"]));
     again.await.unwrap();
     let loaded = store.load("s").await.unwrap().unwrap();

@@ -61,6 +61,7 @@ impl Host {
         prepare(folder.path(), run)?;
         let port = free_port()?;
         let mut command = match (kind, python) {
+            (Kind::Ours, _) if run.scenario == "stalled" => flood(folder.path(), port)?,
             (Kind::Ours, _) => ours(folder.path(), port),
             (_, Some(python)) => reference(python, folder.path(), port, kind),
             (_, None) => return Err("the reference host needs a Python with connectonion".into()),
@@ -163,6 +164,16 @@ fn ours(folder: &Path, port: u16) -> Command {
         // Keys and settings of the user must not leak in.
         .env("HOME", folder);
     command
+}
+
+/// This program again, as a host whose agent floods its callers.
+fn flood(folder: &Path, port: u16) -> Res<Command> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command
+        .arg(crate::flood::ARGUMENT)
+        .arg(folder)
+        .arg(port.to_string());
+    Ok(command)
 }
 
 fn reference(python: &Path, folder: &Path, port: u16, kind: Kind) -> Command {

@@ -20,7 +20,7 @@ Suite
   --ours-only          the same as --hosts ours
   --count-scale F      multiply the amount of work of every case (1.0)
   --json               print one JSON line a run instead of the table
-  --stalled-prompt T   prompt of the socket that never reads (stream 200000)
+  --stalled-prompt T   prompt of the socket that never reads (flood)
   --list               print the cases
 
 Scenarios
@@ -106,7 +106,7 @@ impl Default for Options {
             tool: "echo_tool".into(),
             args: serde_json::json!({"text": "hello"}),
             prompt: "hello".into(),
-            stalled_prompt: "stream 200000".into(),
+            stalled_prompt: "flood".into(),
             warm: false,
             hold: 10.0,
             settle: 0.5,

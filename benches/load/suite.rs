@@ -52,7 +52,7 @@ pub async fn run(suite: &Suite, given: &Options) -> Res<()> {
     let (mut lines, mut failures) = (Lines::new(), 0);
     for case in &chosen {
         for number in 1..=suite.runs {
-            for &kind in &suite.hosts {
+            for &kind in suite.hosts.iter().filter(|&&kind| case.is_for(kind)) {
                 progress(&format!(
                     "{} {number}/{} {}",
                     case.name,

@@ -115,9 +115,7 @@ impl Runner {
         let outcome = match outcome {
             Ok(finished) => Ok(finished),
             Err(failed) => {
-                self.console.emit(Event::AgentError {
-                    message: &failed.to_string(),
-                });
+                self.console.emit(Event::AgentError { cause: &failed });
                 turn.events().record(&json!({
                     "type": "turn_result", "turn": number, "reason": Reason::Error.word(),
                     "usage": null, "error_type": "AgentError",
@@ -169,7 +167,7 @@ impl Runner {
             (Err(failed), _) => {
                 tracing::error!(%failed, session = %session.id, "a turn could not be stored");
                 self.console.emit(Event::AgentError {
-                    message: &format!("the turn could not be stored: {failed}"),
+                    cause: &format_args!("the turn could not be stored: {failed}"),
                 });
                 let again = Saved {
                     replace: true,

@@ -19,9 +19,9 @@ pub struct Emitter {
 
 impl Emitter {
     /// Stream an event, an object with a `type`, to whoever is watching now or resumes within the
-    /// turn. It is no part of the conversation. Returns its id.
-    pub fn emit(&self, event: &impl Serialize) -> String {
-        self.running.log.append(event, None).0
+    /// turn. It is no part of the conversation.
+    pub fn emit(&self, event: &impl Serialize) {
+        self.running.log.append(event, None);
     }
 
     /// Stream an event under an id of one's own, such as the id of the event it completes.
@@ -31,12 +31,12 @@ impl Emitter {
 
     /// Stream an event and keep it in the session's trace. Returns its id.
     pub fn record(&self, event: &impl Serialize) -> String {
-        self.keep(self.running.log.append(event, None))
+        self.keep(self.running.log.append_traced(event, None))
     }
 
     /// [`record`](Self::record) under an id of one's own.
     pub fn record_as(&self, id: &str, event: &impl Serialize) {
-        self.keep(self.running.log.append(event, Some(id)));
+        self.keep(self.running.log.append_traced(event, Some(id)));
     }
 
     fn keep(&self, (id, text): (String, String)) -> String {

@@ -78,7 +78,7 @@ settings! {
     pub struct Limits, file LimitsFile {
         /// New sockets accepted a second from one network address.
         connections_per_second: u32 = 64;
-        /// Sockets that have not said who they are, all together.
+        /// Sockets that have not said who they are, from one network address.
         unauthenticated_sockets: u32 = 1024;
         /// The largest frame before CONNECT was accepted. A CONNECT carries the client's whole
         /// session.

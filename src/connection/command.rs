@@ -131,7 +131,7 @@ impl Connection {
             )));
         }
         self.services.console.emit(Event::Input {
-            identity: &session.owner,
+            identity: session.owner,
             session: &session.id,
             prompt: &input.prompt,
             images: input.images.len(),

@@ -81,14 +81,18 @@ impl Connection {
         );
         self.gate.authenticated(caller);
         self.services.console.emit(Event::Connected {
-            identity: &caller.address,
+            identity: caller.address,
             session: &session.id,
             status: status.word(),
-            client_messages: connect.session.as_ref().map(client_messages),
+            client_messages: connect.session.as_ref().map_or(0, client_messages),
             merged: newer,
             reattached: status == Status::Running,
-            foreign,
         });
+        if foreign {
+            self.services.console.emit(Event::Notice(
+                "  ↩ that session belongs to another caller: a new one",
+            ));
+        }
         self.outbox.send(self.services.profile(&session.id));
         self.session = Some(session);
         ON

@@ -42,7 +42,7 @@ impl Connection {
             return refuse(Some(tool), "args must be an object");
         };
         self.services.console.emit(Event::Exec {
-            identity: &caller,
+            identity: caller,
             tool,
         });
         let Ok(permit) = Arc::clone(&self.exec).acquire_owned().await else {

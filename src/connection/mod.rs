@@ -157,7 +157,7 @@ impl Connection {
             first = tokio::time::timeout(patience, source.next()) => match first {
                 Ok(incoming) => incoming,
                 Err(_) => {
-                    let why = format!("no frame within {} s", patience.as_secs());
+                    let why = format!("no frame within {patience:?}");
                     self.outbox.send(outbound::error(&why));
                     self.outbox.close(CLOSE_TIMEOUT, why);
                     return;
@@ -438,6 +438,10 @@ impl Connection {
 }
 
 /// A frame that was judged.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one lives for a moment; a box would cost every command"
+)]
 enum Staged<'a> {
     Answer(String),
     Plain(Kind, Object<'a>),

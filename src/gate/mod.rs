@@ -48,7 +48,7 @@ pub struct Gate {
 #[derive(Debug)]
 #[expect(
     clippy::large_enum_variant,
-    reason = "most frames are signed: a box would cost each of them an allocation"
+    reason = "one lives for a moment; a box would cost every command"
 )]
 pub enum Judged<'a> {
     /// The first frame offers a seal.
@@ -161,16 +161,16 @@ impl Gate {
             (Kind::Seal, _) if first => Ok(Need::Seal),
             (Kind::Unknown(name), None) => Err(Refusal::UnknownType(quoted(name))),
             (Kind::Connect, _) => self
-                .only_sealed_peer(frame, "CONNECT")
+                .by_sealed_peer(frame, "CONNECT")
                 .map(|()| Need::Signature),
             (Kind::OnboardSubmit, None) => self
-                .only_sealed_peer(frame, "ONBOARD_SUBMIT")
+                .by_sealed_peer(frame, "ONBOARD_SUBMIT")
                 .map(|()| Need::Signature),
             (Kind::Pong | Kind::SessionStatus | Kind::OnboardSubmit, Some(_))
             | (Kind::Pong, None) => Ok(Need::Nothing),
             // A status query on a socket of its own is signed like a command (protocol, "v2").
             (Kind::SessionStatus, None) if frame.get("signature").is_some() => self
-                .only_sealed_peer(frame, "SESSION_STATUS")
+                .by_sealed_peer(frame, "SESSION_STATUS")
                 .map(|()| Need::Signature),
             (Kind::SessionStatus, None) => Ok(Need::Nothing),
             (Kind::Seal, _) => Err(Refusal::UnknownType(quoted("SEAL"))),
@@ -198,7 +198,7 @@ impl Gate {
 
     /// Inside a seal the ledger is not asked, so a frame that somebody else signed might be a copy
     /// (fact F23).
-    fn only_sealed_peer(&self, frame: &Object<'_>, what: &'static str) -> Result<(), Refusal> {
+    fn by_sealed_peer(&self, frame: &Object<'_>, what: &'static str) -> Result<(), Refusal> {
         let Some(peer) = self.sealed_by else {
             return Ok(());
         };

@@ -58,7 +58,7 @@ pub enum KeyError {
         file: PathBuf,
     },
     /// The folder holds another identity than the phrase given.
-    #[error("{} holds another key{}; force replaces it and keeps the old one beside it", file.display(), of(address))]
+    #[error("{} holds another key{}", file.display(), of(address))]
     Other {
         /// Which.
         file: PathBuf,

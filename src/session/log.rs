@@ -4,10 +4,12 @@
 //! fit into the memory budget moves, oldest first, to an unnamed file that goes with the log.
 
 use std::collections::{HashMap, VecDeque};
+use std::fmt::Write as _;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
 
@@ -16,10 +18,15 @@ use crate::wire::outbound::json;
 
 use super::Outbox;
 
+/// What an event in memory costs beside its text, in bytes: its place in the queue, its reference count,
+/// the allocator's rounding.
+const OVERHEAD: usize = 96;
+
 /// One turn's events, in order, from `user_input` to OUTPUT or ERROR.
 #[derive(Debug)]
 pub struct TurnLog {
-    session_id: String,
+    /// The end of every event: `,"session_id":"…"}`.
+    suffix: String,
     /// Makes event ids unique across turns and restarts.
     prefix: String,
     budget: usize,
@@ -63,7 +70,7 @@ impl TurnLog {
     /// file in `spill_dir`.
     pub fn new(session_id: &str, budget: usize, spill_dir: &Path) -> Self {
         Self {
-            session_id: session_id.to_owned(),
+            suffix: format!(r#","session_id":{}}}"#, json(&session_id)),
             prefix: uuid::Uuid::new_v4().simple().to_string()[..12].to_owned(),
             budget,
             spill_dir: spill_dir.to_owned(),
@@ -77,35 +84,61 @@ impl TurnLog {
     }
 
     /// Append an event: an object with a `type`, to which `id`, `ts` and `session_id` are added
-    /// (fact F36). Returns its id and its JSON without `session_id`, as the trace keeps it.
+    /// (fact F36).
     ///
     /// `id: None` makes an id that is unique in the session; the same id may be given again to say
     /// that two events belong together.
-    pub fn append(&self, event: &impl Serialize, id: Option<&str>) -> (String, String) {
-        let mut text = json(event);
-        let ts = timestamp();
+    pub fn append(&self, event: &impl Serialize, id: Option<&str>) {
+        let mut text = open_ended(event, self.suffix.len());
         let mut inner = self.lock();
+        self.identify(&mut inner, &mut text, id);
+        text.push_str(&self.suffix);
+        self.push(&mut inner, text.into());
+    }
+
+    /// [`append`](Self::append), and give the event's id and its JSON without `session_id`, as the
+    /// trace keeps it.
+    pub fn append_traced(&self, event: &impl Serialize, id: Option<&str>) -> (String, String) {
+        let mut text = open_ended(event, self.suffix.len());
+        let mut inner = self.lock();
+        let id = self.identify(&mut inner, &mut text, id);
+        let traced = format!("{text}}}");
+        text.push_str(&self.suffix);
+        self.push(&mut inner, text.into());
+        (id, traced)
+    }
+
+    /// Write the event's id and time; gives the id.
+    fn identify(&self, inner: &mut Inner, text: &mut String, id: Option<&str>) -> String {
         let position = inner.first + inner.events.len();
         let id = match id {
             Some(id) => {
                 if self.position_of(id).is_none() {
                     inner.named.entry(id.to_owned()).or_insert(position);
                 }
+                text.push_str(r#""id":"#);
+                text.push_str(&json(&id));
                 id.to_owned()
             }
-            None => format!("{}-{position}", self.prefix),
+            None => {
+                let id = format!("{}-{position}", self.prefix);
+                text.push_str(r#""id":""#);
+                text.push_str(&id);
+                text.push('"');
+                id
+            }
         };
-        text.pop();
-        let comma = if text.len() > 1 { "," } else { "" };
-        text.push_str(&format!(r#"{comma}"id":{},"ts":{ts}"#, json(&id)));
-        let mut frame = String::with_capacity(text.len() + self.session_id.len() + 20);
-        frame.push_str(&text);
-        frame.push_str(r#","session_id":"#);
-        frame.push_str(&json(&self.session_id));
-        frame.push('}');
-        text.push('}');
-        self.push(&mut inner, frame.into());
-        (id, text)
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        // Writing into a String cannot fail.
+        let _ = write!(
+            text,
+            r#","ts":{}.{:06}"#,
+            now.as_secs(),
+            now.subsec_micros()
+        );
+        id
     }
 
     /// Append the turn's last frame, OUTPUT or ERROR. What comes later is not taken.
@@ -119,7 +152,7 @@ impl TurnLog {
         if inner.ended {
             return;
         }
-        inner.bytes += frame.len();
+        inner.bytes += frame.len() + OVERHEAD;
         inner.events.push_back(frame);
         if inner.bytes > self.budget && inner.events.len() > 1 {
             self.spill(inner);
@@ -160,7 +193,7 @@ impl TurnLog {
             }
             end += frame.len() as u64;
             spill.ends.push(end);
-            inner.bytes -= frame.len();
+            inner.bytes -= frame.len() + OVERHEAD;
             inner.events.pop_front();
             inner.first += 1;
         }
@@ -251,12 +284,22 @@ impl Spill {
     }
 }
 
-/// Unix seconds with six decimals, as JSON text.
-fn timestamp() -> String {
-    let now = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .unwrap_or_default();
-    format!("{}.{:06}", now.as_secs(), now.subsec_micros())
+/// An event's JSON up to where more members can be written; there is room for them, and for a
+/// suffix of this length.
+fn open_ended(event: &impl Serialize, suffix: usize) -> String {
+    /// `"id":"…","ts":…` of an id that the log makes.
+    const MEMBERS: usize = 64;
+    let mut bytes = Vec::with_capacity(192 + MEMBERS + suffix);
+    let text = match serde_json::to_writer(&mut bytes, event) {
+        Ok(()) => String::from_utf8(bytes).unwrap_or_default(),
+        Err(_) => json(event),
+    };
+    let mut text = text;
+    text.pop();
+    if text.len() > 1 {
+        text.push(',');
+    }
+    text
 }
 
 #[cfg(test)]
@@ -272,7 +315,7 @@ mod tests {
     fn an_event_gets_an_id_a_time_and_the_session() {
         let dir = tempfile::tempdir().unwrap();
         let log = TurnLog::new("s", 1 << 20, dir.path());
-        let (id, trace) = log.append(&json!({"type": "thinking"}), None);
+        let (id, trace) = log.append_traced(&json!({"type": "thinking"}), None);
         let chunk = log.read(0, 1 << 20);
         let event = parsed(&chunk.frames[0]);
         assert_eq!(event["id"], id.as_str());
@@ -288,7 +331,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let log = TurnLog::new("s", 1 << 20, dir.path());
         let ids: Vec<String> = (0..5)
-            .map(|i| log.append(&json!({"type": "t", "i": i}), None).0)
+            .map(|i| log.append_traced(&json!({"type": "t", "i": i}), None).0)
             .collect();
         log.append(&json!({"type": "named"}), Some("mine"));
         log.append(&json!({"type": "named"}), Some("mine"));

@@ -17,6 +17,11 @@ pub(crate) trait Writer: Send + 'static {
     /// What `job` adds to its group.
     fn weight(job: &Self::Job) -> usize;
 
+    /// How long `job` may wait for others to be committed with. None by default.
+    fn patience(_job: &Self::Job) -> Duration {
+        Duration::ZERO
+    }
+
     /// Commits `group`, in order, and answers each job of it.
     fn commit(&mut self, group: Vec<Self::Job>);
 
@@ -73,7 +78,7 @@ fn run<W: Writer>(mut writer: W, receiver: &mpsc::Receiver<Item<W::Job>>) {
         let mut group = Vec::new();
         match receiver.recv_timeout(tick_at.saturating_duration_since(Instant::now())) {
             Ok(Item::Job(job)) => {
-                close = fill::<W>(receiver, job, &mut group);
+                close = gather::<W>(receiver, job, &mut group);
                 writer.commit(group);
             }
             Ok(Item::Close(closed)) => close = Some(closed),
@@ -93,22 +98,29 @@ fn run<W: Writer>(mut writer: W, receiver: &mpsc::Receiver<Item<W::Job>>) {
     }
 }
 
-/// Takes what has queued behind `first`, up to a full group.
-fn fill<W: Writer>(
+/// Takes what has queued behind `first`, up to a full group; while everything in it is patient, what
+/// comes next too.
+fn gather<W: Writer>(
     receiver: &mpsc::Receiver<Item<W::Job>>,
     first: W::Job,
     group: &mut Vec<W::Job>,
 ) -> Option<oneshot::Sender<()>> {
     let mut weight = W::weight(&first);
+    let mut until = Instant::now() + W::patience(&first);
     group.push(first);
     while weight < W::GROUP {
-        match receiver.try_recv() {
-            Ok(Item::Job(job)) => {
+        let next = receiver.try_recv().ok().or_else(|| {
+            let left = until.saturating_duration_since(Instant::now());
+            (!left.is_zero()).then(|| receiver.recv_timeout(left).ok())?
+        });
+        match next {
+            Some(Item::Job(job)) => {
                 weight += W::weight(&job);
+                until = until.min(Instant::now() + W::patience(&job));
                 group.push(job);
             }
-            Ok(Item::Close(closed)) => return Some(closed),
-            Err(_) => break,
+            Some(Item::Close(closed)) => return Some(closed),
+            None => break,
         }
     }
     None

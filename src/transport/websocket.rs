@@ -16,9 +16,12 @@ use crate::wire::Text;
 use super::meter::Metered;
 use super::{Gone, Incoming, Meter, Sink, Source};
 
-/// Bytes of a socket's read and write buffers. Idle sockets keep them, so they are small; large
-/// buffers gain no throughput.
-const BUFFER: usize = 4 << 10;
+/// Bytes of a socket's read buffer. Idle sockets keep it, so it is small; a large one gains no
+/// throughput.
+const READ_BUFFER: usize = 4 << 10;
+/// Bytes that are collected before they are written. An idle socket has none; a turn that streams
+/// writes that much fewer times.
+const WRITE_BUFFER: usize = 32 << 10;
 
 /// The incoming half of a WebSocket.
 #[derive(Debug)]
@@ -50,8 +53,8 @@ where
     T: AsyncRead + AsyncWrite + Unpin + Send,
 {
     let config = WebSocketConfig::default()
-        .read_buffer_size(BUFFER)
-        .write_buffer_size(BUFFER)
+        .read_buffer_size(READ_BUFFER)
+        .write_buffer_size(WRITE_BUFFER)
         .max_message_size(Some(frame_limit))
         .max_frame_size(Some(frame_limit));
     let metered = Metered::new(io, Arc::clone(&meter));

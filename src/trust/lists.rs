@@ -5,7 +5,7 @@ use std::fs::{self, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
 
@@ -103,12 +103,68 @@ impl Lists {
     }
 }
 
-/// What tells one content of a file from the next without reading it. `None`: no such file.
-type Stamp = Option<(SystemTime, u64, (u64, u64, i64, i64))>;
+/// What tells one content of a file from the next without reading it.
+#[derive(Debug, Clone, PartialEq)]
+struct Stamp {
+    modified: SystemTime,
+    /// The last touch of any kind: a copy that keeps the time of the original still shows.
+    touched: SystemTime,
+    length: u64,
+    /// Which file it is: device and inode.
+    file: (u64, u64),
+}
+
+impl Stamp {
+    /// `None`: no such file.
+    fn of(file: &Path) -> Result<Option<Self>, TrustError> {
+        match fs::metadata(file) {
+            Ok(about) => Self::from(&about)
+                .map(Some)
+                .map_err(|error| failed(file, &error)),
+            // A link to nowhere is a list that is lost, not one that was never made.
+            Err(error)
+                if error.kind() == io::ErrorKind::NotFound
+                    && fs::symlink_metadata(file).is_err() =>
+            {
+                Ok(None)
+            }
+            Err(error) => Err(failed(file, &error)),
+        }
+    }
+
+    #[cfg(unix)]
+    fn from(about: &Metadata) -> io::Result<Self> {
+        use std::os::unix::fs::MetadataExt;
+        let seconds = u64::try_from(about.ctime()).unwrap_or_default();
+        let nanos = u32::try_from(about.ctime_nsec()).unwrap_or_default();
+        Ok(Self {
+            modified: about.modified()?,
+            touched: UNIX_EPOCH + Duration::new(seconds, nanos),
+            length: about.len(),
+            file: (about.dev(), about.ino()),
+        })
+    }
+
+    #[cfg(not(unix))]
+    fn from(about: &Metadata) -> io::Result<Self> {
+        Ok(Self {
+            modified: about.modified()?,
+            touched: about.modified()?,
+            length: about.len(),
+            file: (0, 0),
+        })
+    }
+
+    /// Could a write from `now` on leave this same stamp?
+    fn is_young(&self, now: SystemTime) -> bool {
+        // A time to come, of a clock that was ahead, is not waited for.
+        self.touched + CLOCK > now && self.touched < now + CLOCK
+    }
+}
 
 #[derive(Debug, Clone)]
 struct Loaded {
-    stamps: [Stamp; 4],
+    stamps: [Option<Stamp>; 4],
     /// The file was so young when it was read that a later write may carry the same stamp.
     young: [bool; 4],
     lists: Result<Arc<Lists>, TrustError>,
@@ -152,7 +208,7 @@ impl Watched {
             return Ok(None);
         };
         for (index, file) in self.files.iter().enumerate() {
-            if loaded.young[index] || stamp(file)? != loaded.stamps[index] {
+            if loaded.young[index] || Stamp::of(file)? != loaded.stamps[index] {
                 return Ok(None);
             }
         }
@@ -162,19 +218,18 @@ impl Watched {
     fn read(&self) -> Result<Arc<Lists>, TrustError> {
         let before = self.loaded.load_full();
         let mut next = Loaded {
-            stamps: [None; 4],
+            stamps: [const { None }; 4],
             young: [false; 4],
             lists: Ok(Arc::default()),
         };
         let mut lists = Lists::default();
         for (index, file) in self.files.iter().enumerate() {
             let now = SystemTime::now();
-            next.stamps[index] = stamp(file)?;
-            let Some((changed, ..)) = next.stamps[index] else {
+            next.stamps[index] = Stamp::of(file)?;
+            let Some(stamp) = &next.stamps[index] else {
                 continue;
             };
-            // Also true of a time to come, from another machine's clock or a touched file.
-            next.young[index] = now < changed + CLOCK && changed < now + CLOCK;
+            next.young[index] = stamp.is_young(now);
             let kept = before.as_ref().as_ref().and_then(|before| {
                 let same = before.stamps[index] == next.stamps[index] && !before.young[index];
                 let lists = before.lists.as_ref().ok()?;
@@ -200,35 +255,6 @@ impl Watched {
     }
 }
 
-fn stamp(file: &Path) -> Result<Stamp, TrustError> {
-    match fs::metadata(file) {
-        Ok(about) => {
-            let changed = about.modified().map_err(|error| failed(file, &error))?;
-            Ok(Some((changed, about.len(), identity(&about))))
-        }
-        // A link to nowhere is a list that is lost, not one that was never made.
-        Err(error)
-            if error.kind() == io::ErrorKind::NotFound && fs::symlink_metadata(file).is_err() =>
-        {
-            Ok(None)
-        }
-        Err(error) => Err(failed(file, &error)),
-    }
-}
-
-/// Which file it is, and when it was last touched in any way: a copy that keeps the time of the
-/// original still shows.
-#[cfg(unix)]
-fn identity(about: &Metadata) -> (u64, u64, i64, i64) {
-    use std::os::unix::fs::MetadataExt;
-    (about.dev(), about.ino(), about.ctime(), about.ctime_nsec())
-}
-
-#[cfg(not(unix))]
-fn identity(_: &Metadata) -> (u64, u64, i64, i64) {
-    (0, 0, 0, 0)
-}
-
 fn read(file: &Path) -> Result<String, TrustError> {
     let bytes = fs::read(file).map_err(|error| failed(file, &error))?;
     String::from_utf8(bytes).map_err(|_| TrustError {
@@ -241,5 +267,51 @@ fn failed(file: &Path, error: &io::Error) -> TrustError {
     TrustError {
         file: file.into(),
         reason: error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stamp_is_young_for_one_tick_of_the_clock() {
+        let touched = UNIX_EPOCH + Duration::from_secs(1_000);
+        let stamp = Stamp {
+            modified: UNIX_EPOCH,
+            touched,
+            length: 1,
+            file: (1, 1),
+        };
+        assert!(stamp.is_young(touched));
+        assert!(stamp.is_young(touched + CLOCK / 2));
+        assert!(!stamp.is_young(touched + CLOCK));
+        assert!(!stamp.is_young(touched - 2 * CLOCK));
+    }
+
+    #[test]
+    fn what_was_read_young_is_read_again_under_the_same_stamp() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join(List::Blocked.file());
+        let watched = Watched::new(folder.path());
+        let (one, two) = (Address::from_bytes([1; 32]), Address::from_bytes([2; 32]));
+        let blocked = |who: &Address| {
+            let lists = watched.current().unwrap();
+            lists.get(List::Blocked).has(who, &who.to_string())
+        };
+        // A machine that was held up reads a file that is no longer young: once more, then.
+        let mut loaded = loop {
+            fs::write(&file, one.to_string()).unwrap();
+            assert!(blocked(&one));
+            let loaded = watched.loaded.load_full().as_ref().clone().unwrap();
+            if loaded.young[List::Blocked as usize] {
+                break loaded;
+            }
+        };
+        fs::write(&file, two.to_string()).unwrap();
+        // As if the second write had left the stamp of the first.
+        loaded.stamps[List::Blocked as usize] = Stamp::of(&file).unwrap();
+        watched.loaded.store(Arc::new(Some(loaded)));
+        assert!(blocked(&two) && !blocked(&one));
     }
 }

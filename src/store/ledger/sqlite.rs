@@ -13,7 +13,9 @@ use super::super::queue::Writer;
 use super::super::unix_now;
 use super::{Claim, Claimed, Health, LONGEST, LedgerError, LedgerHealth, locked};
 
-/// Digests are random, so every claim dirties a page of its own: small pages write less.
+/// Digests are random, so every claim dirties a page of its own and the log fills fast: a rarer
+/// checkpoint writes a page once that many claims have changed. Smaller and larger pages were
+/// measured and were no faster.
 const TUNING: Tuning = Tuning {
     page_size: 4096,
     cache_kib: 16 * 1024,

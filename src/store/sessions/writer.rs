@@ -25,6 +25,9 @@ const HOUSEKEEPING: Duration = Duration::from_secs(1);
 const SWEEPING: Duration = Duration::from_millis(10);
 /// Rows a sweep deletes at a time, so that no turn waits long behind it.
 const SWEEP: u32 = 500;
+/// How long the beginning of a turn may wait for its end: nobody is told that a turn has begun, and
+/// a short one is over before a commit of its own would be.
+const BEGINNING: Duration = Duration::from_millis(5);
 /// How long a written transaction stands in for a probe.
 const PROBED: Duration = Duration::from_secs(1);
 
@@ -166,6 +169,13 @@ impl Writer for SessionWriter {
         match job {
             Job::Write(write, _) => write.rows() + 1,
             Job::Read(_) | Job::Probe(_) => 1,
+        }
+    }
+
+    fn patience(job: &Job) -> Duration {
+        match job {
+            Job::Write(write, _) if matches!(**write, Write::Begin(_)) => BEGINNING,
+            _ => Duration::ZERO,
         }
     }
 
