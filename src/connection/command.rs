@@ -186,33 +186,29 @@ impl Connection {
                 None,
             )));
         };
-        if session.running().is_some() {
-            return Ok(Some(outbound::coded_error(
-                outbound::BUSY,
-                "Session is busy",
-                Some(true),
-            )));
-        }
-        let mut row = session.row(&session.history(), self.services.registry.expires_at());
-        row.mode = mode.id().to_owned();
-        let stored = self
-            .services
-            .registry
-            .store()
-            .append(Append {
+        let expires_at = self.services.registry.expires_at();
+        let store = self.services.registry.store();
+        let changed = session.change_mode(mode, expires_at, |row| {
+            store.append(Append {
                 row,
                 messages_from: 0,
                 messages: Vec::new(),
                 trace_from: 0,
                 trace: Vec::new(),
             })
-            .await;
+        });
+        let Some((before, stored)) = changed else {
+            return Ok(Some(outbound::coded_error(
+                outbound::BUSY,
+                "Session is busy",
+                Some(true),
+            )));
+        };
+        let stored = stored.await;
         Ok(Some(match stored {
-            Ok(()) => {
-                session.set_mode(mode);
-                outbound::mode_changed(&session.id, mode.id(), None)
-            }
+            Ok(()) => outbound::mode_changed(&session.id, mode.id(), None),
             Err(failed) => {
+                session.set_mode(before);
                 tracing::error!(%failed, "a mode cannot be stored");
                 outbound::coded_error(
                     outbound::INTERNAL_ERROR,

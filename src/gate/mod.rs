@@ -235,9 +235,9 @@ impl<'a> Checking<'a> {
                     return Err(Refusal::ForeignCommand);
                 }
                 let v1 = self.caller.is_some_and(|caller| !caller.signed_commands);
+                let signed_type = verified.payload().get("type").and_then(Raw::as_str);
+                let frame_type = self.frame.get("type").and_then(Raw::as_str);
                 if !v1 {
-                    let signed_type = verified.payload().get("type").and_then(Raw::as_str);
-                    let frame_type = self.frame.get("type").and_then(Raw::as_str);
                     if signed_type.is_none() || signed_type != frame_type {
                         return Err(Refusal::TypeMismatch);
                     }
@@ -245,6 +245,9 @@ impl<'a> Checking<'a> {
                     if nonce.is_none_or(|nonce| nonce.is_empty()) {
                         return Err(Refusal::NonceMissing);
                     }
+                } else if signed_type.is_some() && signed_type != frame_type {
+                    // A v1 payload need not name its type; one that does is not run as another.
+                    return Err(Refusal::TypeMismatch);
                 }
             }
         }

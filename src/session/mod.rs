@@ -271,14 +271,36 @@ impl Session {
         self.lock().mode
     }
 
-    /// Take a mode that is stored already.
+    /// Choose a mode, unless a turn is running. `store` queues the row that keeps it, under the
+    /// session's lock: a turn that starts next runs in this mode and is stored after it. Gives the mode
+    /// before, for the case that it cannot be stored.
+    pub fn change_mode<P>(
+        &self,
+        mode: Mode,
+        expires_at: f64,
+        store: impl FnOnce(SessionRow) -> P,
+    ) -> Option<(Mode, P)> {
+        let mut state = self.lock();
+        if state.running.is_some() {
+            return None;
+        }
+        let before = std::mem::replace(&mut state.mode, mode);
+        state.saved.row = true;
+        let stored = store(self.row_in(&state, &state.history, expires_at));
+        Some((before, stored))
+    }
+
+    /// Go back to a mode.
     pub fn set_mode(&self, mode: Mode) {
         self.lock().mode = mode;
     }
 
     /// The row that describes the session, with the counters of `history`.
     pub fn row(&self, history: &History, expires_at: f64) -> SessionRow {
-        let state = self.lock();
+        self.row_in(&self.lock(), history, expires_at)
+    }
+
+    fn row_in(&self, state: &State, history: &History, expires_at: f64) -> SessionRow {
         SessionRow {
             id: self.id.clone(),
             owner: self.owner,

@@ -39,10 +39,8 @@ fn finish(session: &Session) {
 
 /// Append the event number `n`; gives its id.
 fn append(running: &Running, n: usize) -> String {
-    running
-        .log
-        .append(&json!({"type": "event", "n": n}), None)
-        .0
+    let event = json!({"type": "event", "n": n});
+    running.log.append_traced(&event, None).0
 }
 
 /// What a viewer is given next, as short words: `connected`, `running`, `prompt`, `0`, `1`, …,
