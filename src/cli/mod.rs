@@ -8,6 +8,7 @@ mod chat;
 mod init;
 mod keys;
 mod serve;
+mod talk;
 
 use std::fmt;
 use std::net::IpAddr;

@@ -235,7 +235,9 @@ impl<'a> Checking<'a> {
                     return Err(Refusal::ForeignCommand);
                 }
                 let v1 = self.caller.is_some_and(|caller| !caller.signed_commands);
-                let signed_type = verified.payload().get("type").and_then(Raw::as_str);
+                let signed_type = verified.payload().get("type");
+                let named = signed_type.is_some_and(|name| !name.is_null());
+                let signed_type = signed_type.and_then(Raw::as_str);
                 let frame_type = self.frame.get("type").and_then(Raw::as_str);
                 if !v1 {
                     if signed_type.is_none() || signed_type != frame_type {
@@ -245,7 +247,7 @@ impl<'a> Checking<'a> {
                     if nonce.is_none_or(|nonce| nonce.is_empty()) {
                         return Err(Refusal::NonceMissing);
                     }
-                } else if signed_type.is_some() && signed_type != frame_type {
+                } else if named && signed_type != frame_type {
                     // A v1 payload need not name its type; one that does is not run as another.
                     return Err(Refusal::TypeMismatch);
                 }

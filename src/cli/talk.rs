@@ -1,0 +1,61 @@
+//! What `chat` and `call` share: who is calling, and how a peer's words are shown.
+
+use anyhow::anyhow;
+use oip_host::client::ClientError;
+use oip_host::identity::Identity;
+use oip_host::identity::keys::{Place, for_project};
+
+use super::{CannotStart, Project};
+
+/// The identity this folder calls as.
+pub(super) fn caller(project: &Project) -> anyhow::Result<Identity> {
+    let located = for_project(&project.folder(), std::env::home_dir().as_deref())
+        .map_err(|error| CannotStart(error.to_string()))?;
+    if located.place == Place::Generated {
+        eprintln!(
+            "oip: a new key for this folder: you are {}",
+            located.keys.identity.address()
+        );
+    }
+    Ok(located.keys.identity.clone())
+}
+
+/// A refusal, with what the host's operator can do about it.
+pub(super) fn refusal(error: &ClientError, identity: &Identity) -> anyhow::Error {
+    match error {
+        ClientError::Refused(why) if why.starts_with("forbidden") => anyhow!(
+            "{}\nto be let in, ask the host's operator to run, in its folder: echo {} >> .co/contacts.txt",
+            shown(why),
+            identity.address()
+        ),
+        ClientError::Refused(why) => anyhow!("{}", shown(why)),
+        other => CannotStart(shown(&other.to_string())).into(),
+    }
+}
+
+/// A peer's text as it may be printed: line breaks and tabs stay, other control characters are
+/// escaped, so that nobody else's words move the cursor or colour the screen.
+pub(super) fn shown(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' | '\t' => out.push(c),
+            c if c.is_control() => out.extend(c.escape_default()),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_cannot_move_the_cursor() {
+        assert_eq!(
+            shown("a\n\tb\u{1b}[2J\r\u{9b}"),
+            "a\n\tb\\u{1b}[2J\\r\\u{9b}"
+        );
+    }
+}
