@@ -13,7 +13,7 @@ pub(crate) async fn run(args: CallArgs) -> anyhow::Result<ExitCode> {
     let values = arguments(&args.args).map_err(CannotStart)?;
     let identity = caller(&args.project)?;
     let connected = Client::connect(&target, &identity, Options::default()).await;
-    let mut client = connected.map_err(|error| refusal(&error, &identity))?;
+    let mut client = connected.map_err(|error| refusal(&error))?;
     let outcome = client.exec(&args.tool, values).await?;
     client.close().await;
     if args.json {

@@ -7,7 +7,6 @@ use std::io::{BufRead, IsTerminal};
 use std::process::ExitCode;
 
 use oip_host::client::{Client, ClientError, Event, Options, Seal, Target};
-use oip_host::identity::Identity;
 use tokio::sync::mpsc;
 
 use super::talk::{caller, refusal};
@@ -29,11 +28,10 @@ pub(crate) async fn run(args: ChatArgs) -> anyhow::Result<ExitCode> {
         host: None,
     };
     let connected = Client::connect(&target, &identity, options).await;
-    let client = connected.map_err(|error| refusal(&error, &identity))?;
+    let client = connected.map_err(|error| refusal(&error))?;
     let interactive = std::io::stdin().is_terminal();
     let chat = Chat {
         client,
-        identity,
         screen: Screen::new(args.bare, interactive),
         interactive,
         pending: None,
@@ -45,7 +43,6 @@ pub(crate) async fn run(args: ChatArgs) -> anyhow::Result<ExitCode> {
 
 struct Chat {
     client: Client,
-    identity: Identity,
     screen: Screen,
     interactive: bool,
     /// What the agent waits for.
@@ -90,7 +87,7 @@ impl Chat {
                 Next::Event(Ok(event)) => self.event(event),
                 Next::Event(Err(failed)) => {
                     self.screen.end();
-                    return Err(refusal(&failed, &self.identity));
+                    return Err(refusal(&failed));
                 }
                 Next::Interrupt if self.client.is_running() && !self.stopping => {
                     self.stopping = true;

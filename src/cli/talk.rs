@@ -20,14 +20,9 @@ pub(super) fn caller(project: &Project) -> anyhow::Result<Identity> {
     Ok(located.keys.identity.clone())
 }
 
-/// A refusal, with what the host's operator can do about it.
-pub(super) fn refusal(error: &ClientError, identity: &Identity) -> anyhow::Error {
+/// Why there is no conversation: the host's own words, or exit code 2 if it cannot even be reached.
+pub(super) fn refusal(error: &ClientError) -> anyhow::Error {
     match error {
-        ClientError::Refused(why) if why.starts_with("forbidden") => anyhow!(
-            "{}\nto be let in, ask the host's operator to run, in its folder: echo {} >> .co/contacts.txt",
-            shown(why),
-            identity.address()
-        ),
         ClientError::Refused(why) => anyhow!("{}", shown(why)),
         other => CannotStart(shown(&other.to_string())).into(),
     }

@@ -20,6 +20,10 @@ impl Connection {
     pub(super) async fn exec(&self, fields: &Object<'_>) {
         let exec = Exec::read(fields);
         let refuse = |tool: Option<&str>, why: &str| {
+            self.services.console.emit(Event::Refused {
+                what: "EXEC",
+                reason: why,
+            });
             self.outbox
                 .send(exec_result(&exec.exec_id, tool, Err(why), None));
         };
