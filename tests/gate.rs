@@ -426,3 +426,21 @@ async fn another_protocol_is_named_and_the_socket_closed() {
     let protocol = json!({"name": "oip", "version": "0.1", "more": 1});
     client.connect(json!({"protocol": protocol})).await;
 }
+
+#[tokio::test]
+async fn who_is_blocked_while_connected_is_not_heard_any_more() {
+    let host = TestHost::start().await;
+    for signs in [false, true] {
+        let mut client = TestClient::dial(&host).await;
+        client.signs = signs;
+        client.connect(json!({})).await;
+        client.turn("hello").await;
+        host.list("blocklist.txt", &client.person.address().to_string());
+        for kind in ["INPUT", "EXEC", "mode_change"] {
+            let fields = json!({"prompt": "hi", "tool": "echo_tool", "mode": "auto"});
+            client.command(kind, fields).await;
+            client.expect_error("forbidden: blocked").await;
+        }
+        client.expect_quiet().await;
+    }
+}

@@ -12,15 +12,25 @@ struct Heard {
     read: Vec<Value>,
     rejected: usize,
     outputs: usize,
+    /// The turn has told its result and has still to be stored.
+    over: bool,
 }
 
 impl Heard {
     fn take(&mut self, frame: &Value) {
         match frame["type"].as_str().unwrap() {
-            "user_input" if frame["runtime_input"] == true => self.read.push(frame["id"].clone()),
+            "user_input" if frame["runtime_input"] == true => {
+                // After that the model would not answer it.
+                assert!(!self.over, "read when the turn was over: {frame}");
+                self.read.push(frame["id"].clone());
+            }
+            "turn_result" => self.over = true,
             "user_input" => self.started.push(frame["content"].clone()),
             "RUNTIME_INPUT_ACK" => self.acknowledged.push(frame["id"].clone()),
-            "OUTPUT" => self.outputs += 1,
+            "OUTPUT" => {
+                self.over = false;
+                self.outputs += 1;
+            }
             "ERROR" => {
                 assert_eq!(frame["code"], "RUNTIME_INPUT_REJECTED", "{frame}");
                 assert_eq!(frame["retryable"], true);

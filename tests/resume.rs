@@ -220,8 +220,14 @@ async fn a_status_is_told_to_the_owner() {
     let query = client.made("SESSION_STATUS", json!({"session_id": session}));
     bare.send(&query).await;
     assert_eq!(bare.expect("SESSION_STATUS").await["status"], "connected");
+    let host = host.restart().await;
     let mut thief = TestClient::v2(&host).await;
     thief.expect_status(&session, "not_found").await;
+    let mut thief = TestClient::dial(&host).await;
+    let connected = thief.connect(json!({"session_id": session})).await;
+    assert_eq!(connected["status"], "new");
+    assert_ne!(connected["session_id"], session.as_str());
+    assert_eq!(connected.get("session"), None);
 }
 
 #[tokio::test]

@@ -65,7 +65,7 @@ fn check(client: &TestClient, frames: &[Value]) {
         assert_eq!(call["id"], result["id"]);
         assert_eq!(call["iteration"], n + 1);
         assert_eq!(call["model"], "stub/scripted-1");
-        assert_eq!(result["usage"]["total_tokens"].as_u64().unwrap() > 0, true);
+        assert!(result["usage"]["total_tokens"].as_u64().unwrap() > 0);
     }
     assert_eq!(of(frames, "turn_result").len(), 1);
     // OUTPUT tells what the conversation is now, and the last thing said in it.

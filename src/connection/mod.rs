@@ -34,9 +34,11 @@ use crate::wire::outbound;
 const BATCH: usize = 64;
 /// Bytes after which no more frames are taken together.
 const BATCH_BYTES: usize = 1 << 20;
-/// Signatures that do not verify, after which a connection is closed: each costs the host several
-/// verifications and its sender nothing.
+/// Signatures that do not verify, after which a connection is closed, or slowed down if it is
+/// authenticated: each costs the host several verifications and its sender nothing.
 const BAD_SIGNATURES: u32 = 64;
+/// How long such an authenticated connection waits after each batch of frames.
+const BAD_SIGNATURE_PAUSE: Duration = Duration::from_millis(100);
 
 /// How long a connection that has ended may take to write what it has left.
 const LAST_WORDS: Duration = Duration::from_secs(5);
@@ -386,7 +388,10 @@ impl Connection {
                 return STOP;
             }
         }
-        if self.bad_signatures > BAD_SIGNATURES {
+        if self.bad_signatures > BAD_SIGNATURES && self.session.is_some() {
+            // A refusal never closes an authenticated connection (fact F50); it can wait, though.
+            tokio::time::sleep(BAD_SIGNATURE_PAUSE).await;
+        } else if self.bad_signatures > BAD_SIGNATURES {
             let why = "too many invalid signatures on one connection";
             self.outbox.send(outbound::error(why));
             self.outbox.close(CLOSE_REFUSED, why);

@@ -131,7 +131,10 @@ impl Gate {
         let kind = Kind::of(&kind);
         match self.needs(&kind, &frame, first) {
             Ok(Need::Seal) => Judged::Seal,
-            Ok(Need::Nothing) => Judged::Plain(kind, frame),
+            Ok(Need::Nothing) => match self.still_welcome(&kind, blocked) {
+                Ok(()) => Judged::Plain(kind, frame),
+                Err(refusal) => Judged::Refused(refusal),
+            },
             Ok(Need::Signature) => {
                 let rules = Rules {
                     host: self.host,
@@ -193,6 +196,22 @@ impl Gate {
                     Need::Nothing
                 })
             }
+        }
+    }
+
+    /// A signed command asks the blocklist with its signer; a plain one asks it here, so that whoever
+    /// is blocked while connected is not heard any more.
+    fn still_welcome(
+        &self,
+        kind: &Kind,
+        blocked: impl FnOnce(&Address) -> Result<bool, String>,
+    ) -> Result<(), Refusal> {
+        let exempt = matches!(kind, Kind::Pong | Kind::SessionStatus | Kind::OnboardSubmit);
+        match self.caller {
+            Some(caller) if !exempt && blocked(&caller.address).map_err(Refusal::Policy)? => {
+                Err(Refusal::Blocked)
+            }
+            _ => Ok(()),
         }
     }
 
