@@ -149,6 +149,7 @@ impl Assistant {
         calls: &[ToolCall],
     ) -> (Vec<Result<String, String>>, bool) {
         let (mut results, mut interrupted) = (Vec::with_capacity(calls.len()), false);
+        turn.stored().await;
         for call in calls {
             let shown = Shown::of(call);
             turn.events()

@@ -15,7 +15,7 @@ use crate::wire::inbound::Input;
 use crate::wire::outbound;
 
 use super::assistant::{INTERRUPTED, TOOL_INTERRUPTED, answer};
-use super::turn::Added;
+use super::turn::{Added, Begun};
 use super::{Agent, AgentError, Finished, Reason, Turn};
 
 /// How long an agent may go on after its turn was cancelled, before its future is dropped: with it a
@@ -96,16 +96,22 @@ impl Runner {
             unsaved(&history.trace, saved.trace, opening.1),
         );
         // Queued before anything that follows is: a turn that is cut off leaves its prompt behind.
-        let begun = self.registry.store().begin_turn(BeginTurn {
-            row: session.row(&history, self.registry.expires_at()),
-            started_at: history.updated,
-            preview: prompt.chars().take(160).collect(),
-            replace: saved.replace,
-            messages_from: saved.messages as u64,
-            messages,
-            trace_from: saved.trace as u64,
-            trace,
-        });
+        let begun: Begun = self
+            .registry
+            .store()
+            .begin_turn(BeginTurn {
+                row: session.row(&history, self.registry.expires_at()),
+                started_at: history.updated,
+                preview: prompt.chars().take(160).collect(),
+                replace: saved.replace,
+                messages_from: saved.messages as u64,
+                messages,
+                trace_from: saved.trace as u64,
+                trace,
+            })
+            .boxed()
+            .shared();
+        turn.begun = Some((self.registry.store().clone(), begun.clone()));
 
         let outcome = self.run_agent(&mut turn).await;
         turn.close_input();

@@ -2,13 +2,17 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use futures_util::future::Shared;
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 
 use crate::identity::Address;
 use crate::session::{History, JsonList, Running, Started};
+use crate::store::{Store, StoreError};
 use crate::wire::inbound::Input;
+
+use super::BoxFuture;
 
 /// Streams events into a turn. Cheap to clone; tools get one each.
 #[derive(Debug, Clone)]
@@ -66,7 +70,6 @@ impl Emitter {
 }
 
 /// A turn in progress: what was asked, what was said before, and where events go.
-#[derive(Debug)]
 pub struct Turn {
     session_id: String,
     caller: Address,
@@ -76,6 +79,19 @@ pub struct Turn {
     messages: JsonList,
     emitter: Emitter,
     iteration: u64,
+    pub(super) begun: Option<(Store, Begun)>,
+}
+
+/// The commit of a turn's beginning.
+pub(super) type Begun = Shared<BoxFuture<'static, Result<(), StoreError>>>;
+
+impl std::fmt::Debug for Turn {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Turn")
+            .field("session_id", &self.session_id)
+            .field("number", &self.number)
+            .finish_non_exhaustive()
+    }
 }
 
 /// What a turn added to its conversation.
@@ -101,6 +117,7 @@ impl Turn {
                 trace: Arc::default(),
             },
             iteration: 0,
+            begun: None,
         }
     }
 
@@ -137,6 +154,20 @@ impl Turn {
     /// Add a chat message to the conversation.
     pub fn message(&mut self, message: &impl Serialize) {
         self.messages.push(&crate::wire::outbound::json(message));
+    }
+
+    /// Resolves once the beginning of the turn is on disk, so that a crash leaves its trace. To be
+    /// awaited before anything with effects; [`Assistant`](super::Assistant) does before the first tool.
+    /// If the store fails the turn may go on: its end will not be told as an OUTPUT.
+    pub async fn stored(&self) {
+        if let Some((store, begun)) = &self.begun
+            && begun.peek().is_none()
+        {
+            store.hurry();
+            if let Err(failed) = begun.clone().await {
+                tracing::error!(%failed, "the beginning of a turn is not stored");
+            }
+        }
     }
 
     /// A model call begins: it has this number in the turn.

@@ -117,6 +117,7 @@ impl Agent for Flood {
                     }
                 }
                 Some("wait") => {
+                    turn.stored().await;
                     turn.events().record(
                         &json!({"type": "tool_call", "tool_id": "t-1", "name": "wait", "args": {}}),
                     );

@@ -139,6 +139,11 @@ impl Store {
         self.write(Write::Begin(begin))
     }
 
+    /// Commits the beginnings of turns that wait for company.
+    pub fn hurry(&self) {
+        self.queue.send(Job::Hurry);
+    }
+
     /// Records what a running turn has added.
     pub fn append(&self, append: Append) -> Pending {
         self.write(Write::Append(append))

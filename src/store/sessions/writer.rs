@@ -26,7 +26,8 @@ const SWEEPING: Duration = Duration::from_millis(10);
 /// Rows a sweep deletes at a time, so that no turn waits long behind it.
 const SWEEP: u32 = 500;
 /// How long the beginning of a turn may wait for its end: nobody is told that a turn has begun, and
-/// a short one is over before a commit of its own would be.
+/// a short one is over before a commit of its own would be. One that does things does not wait
+/// ([`Store::hurry`](super::Store::hurry)).
 const BEGINNING: Duration = Duration::from_millis(5);
 /// How long a written transaction stands in for a probe.
 const PROBED: Duration = Duration::from_secs(1);
@@ -37,6 +38,8 @@ pub(super) enum Job {
     Write(Box<Write>, Answer),
     Read(Read),
     Probe(oneshot::Sender<StoreHealth>),
+    /// Commit what waits for company.
+    Hurry,
 }
 
 pub(super) struct SessionWriter {
@@ -168,7 +171,7 @@ impl Writer for SessionWriter {
     fn weight(job: &Job) -> usize {
         match job {
             Job::Write(write, _) => write.rows() + 1,
-            Job::Read(_) | Job::Probe(_) => 1,
+            Job::Read(_) | Job::Probe(_) | Job::Hurry => 1,
         }
     }
 
@@ -188,6 +191,7 @@ impl Writer for SessionWriter {
                 Job::Write(write, answer) => writes.push((write, answer)),
                 Job::Read(read) => reads.push(read),
                 Job::Probe(answer) => probes.push(answer),
+                Job::Hurry => {}
             }
         }
         self.write(writes);
