@@ -23,5 +23,6 @@ mod seal_vectors;
 mod sealed;
 mod signatures;
 mod store;
+mod talk;
 mod trust;
 mod turns;
