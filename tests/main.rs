@@ -25,5 +25,6 @@ mod sealed;
 mod signatures;
 mod store;
 mod talk;
+mod transcripts;
 mod trust;
 mod turns;
