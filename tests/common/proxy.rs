@@ -1,8 +1,8 @@
 //! A TCP proxy whose connections can be cut.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -21,8 +21,14 @@ struct Shared {
     target: SocketAddr,
     cut: Notify,
     accepted: AtomicUsize,
-    /// What, once it has passed on its way to the client, cuts everything. One time only.
-    trap: std::sync::Mutex<Option<Vec<u8>>>,
+    /// What on its way to a client cuts everything. One time only.
+    trap: Mutex<Option<Trap>>,
+}
+
+struct Trap {
+    text: Vec<u8>,
+    /// Whether the text still arrives.
+    passes: bool,
 }
 
 impl Proxy {
@@ -34,7 +40,7 @@ impl Proxy {
             target,
             cut: Notify::new(),
             accepted: AtomicUsize::new(0),
-            trap: std::sync::Mutex::new(None),
+            trap: Mutex::new(None),
         });
         let accepting = tokio::spawn(accept(listener, Arc::clone(&shared)));
         Self {
@@ -60,7 +66,12 @@ impl Proxy {
 
     /// End all connections once `text` has been passed on to a client. One time only.
     pub fn cut_after(&self, text: &str) {
-        *self.shared.trap.lock().unwrap() = Some(text.as_bytes().to_vec());
+        self.shared.lay(text, true);
+    }
+
+    /// End all connections instead of passing on `text`, which the host has sent for good. One time only.
+    pub fn cut_before(&self, text: &str) {
+        self.shared.lay(text, false);
     }
 }
 
@@ -100,33 +111,39 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
 /// Pass bytes on until one side ends; with `watched`, look for what springs its trap.
 async fn pass(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, watched: Option<&Shared>) {
     let mut bytes = vec![0; 64 << 10];
-    // The end of what was passed before, for a text that comes in two pieces.
+    // The end of what came before, for a text that comes in two pieces.
     let mut recent = Vec::new();
     while let Ok(count @ 1..) = from.read(&mut bytes).await {
-        if to.write_all(&bytes[..count]).await.is_err() {
-            return;
-        }
+        let mut sprung = None;
         if let Some(shared) = watched {
             recent.extend_from_slice(&bytes[..count]);
-            if shared.springs(&recent) {
-                shared.cut.notify_waiters();
-            }
+            sprung = shared.springs(&recent);
             recent.drain(..recent.len().saturating_sub(256));
+        }
+        let passes = sprung.as_ref().is_none_or(|trap| trap.passes);
+        if passes && to.write_all(&bytes[..count]).await.is_err() {
+            return;
+        }
+        if let Some(shared) = watched.filter(|_| sprung.is_some()) {
+            return shared.cut.notify_waiters();
         }
     }
     let _ = to.shutdown().await;
 }
 
 impl Shared {
-    /// Whether these bytes hold what the trap waits for; if so, it is taken away.
-    fn springs(&self, bytes: &[u8]) -> bool {
+    fn lay(&self, text: &str, passes: bool) {
+        let text = text.as_bytes().to_vec();
+        *self.trap.lock().unwrap() = Some(Trap { text, passes });
+    }
+
+    /// The trap, taken away, if these bytes hold what it waits for.
+    fn springs(&self, bytes: &[u8]) -> Option<Trap> {
         let mut trap = self.trap.lock().unwrap();
-        let sprung = trap
-            .as_ref()
-            .is_some_and(|text| bytes.windows(text.len()).any(|window| window == text));
-        if sprung {
-            *trap = None;
-        }
-        sprung
+        trap.take_if(|trap| {
+            bytes
+                .windows(trap.text.len())
+                .any(|window| window == trap.text)
+        })
     }
 }
