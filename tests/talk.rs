@@ -138,3 +138,32 @@ async fn a_stranger_is_told_what_its_operator_can_do() {
     let out = oip(folder.path(), args(&["chat", &url]), "hello\n").await;
     assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_address_is_looked_up() {
+    let host = TestHost::start().await;
+    host.list("contacts.txt", "*\n");
+    let other = TestHost::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let address = host.address().to_string();
+    // The first endpoint is somebody else's by now, the second is nobody's.
+    let endpoints = format!(
+        r#"["http://{}","ws://{}/ws","http://127.0.0.1:1","ws://{}/ws"]"#,
+        other.socket(),
+        other.socket(),
+        host.socket()
+    );
+    let directory = Directory::serving(&endpoints).await;
+    let call = |target: &str| {
+        args(&["call", target, "echo_tool", "text=hi", "--directory", &directory.url])
+    };
+    let out = oip(folder.path(), call(&address), "").await;
+    assert_eq!(text(&out.stdout), "echo: hi\n", "{}", text(&out.stderr));
+    let nobody = format!("0x{}", "11".repeat(32));
+    let out = oip(folder.path(), call(&nobody), "").await;
+    assert_eq!(out.status.code(), Some(2));
+    let said = text(&out.stderr);
+    for part in ["0x1111...1111: not found", "answers there", "127.0.0.1:1"] {
+        assert!(said.contains(part), "{part} is missing in {said}");
+    }
+}
