@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
 
-use crate::common::TestHost;
+use crate::common::{Directory, TestHost};
 
 /// Run `oip` in a folder of its own with these lines as its input.
 async fn oip(folder: &std::path::Path, args: Vec<String>, input: &'static str) -> Output {
@@ -147,15 +147,22 @@ async fn an_address_is_looked_up() {
     let folder = tempfile::tempdir().unwrap();
     let address = host.address().to_string();
     // The first endpoint is somebody else's by now, the second is nobody's.
-    let endpoints = format!(
-        r#"["http://{}","ws://{}/ws","http://127.0.0.1:1","ws://{}/ws"]"#,
-        other.socket(),
-        other.socket(),
-        host.socket()
-    );
-    let directory = Directory::serving(&endpoints).await;
+    let directory = Directory::listing(vec![
+        format!("http://{}", other.socket()),
+        format!("ws://{}/ws", other.socket()),
+        "http://127.0.0.1:1".into(),
+        format!("ws://{}/ws", host.socket()),
+    ])
+    .await;
     let call = |target: &str| {
-        args(&["call", target, "echo_tool", "text=hi", "--directory", &directory.url])
+        args(&[
+            "call",
+            target,
+            "echo_tool",
+            "text=hi",
+            "--directory",
+            &directory.url,
+        ])
     };
     let out = oip(folder.path(), call(&address), "").await;
     assert_eq!(text(&out.stdout), "echo: hi\n", "{}", text(&out.stderr));
