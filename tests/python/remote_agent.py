@@ -49,6 +49,7 @@ class Watch:
 watch = Watch()
 handle = RemoteAgent._handle_stream_event
 build_connect = RemoteAgent._build_connect_message
+offer_seal = RemoteAgent._offer_seal
 # Another process of the same person may have connected in this second.
 last_connect = int(time.time())
 
@@ -72,14 +73,19 @@ def await_a_new_second():
         time.sleep(0.01)
 
 
-async def no_seal(self, ws):
-    return None
+async def offer_or_not(self, ws):
+    """A seal, or none, as the scenario says; the client alone would go on without one, unnoticed."""
+    if not scenario["sealed"]:
+        return None
+    sealed = await offer_seal(self, ws)
+    if sealed is None and self._keys:
+        raise AssertionError("the host did not seal")
+    return sealed
 
 
 RemoteAgent._handle_stream_event = handle_and_tell
 RemoteAgent._build_connect_message = build_and_remember
-if not scenario["sealed"]:
-    RemoteAgent._offer_seal = no_seal
+RemoteAgent._offer_seal = offer_or_not
 
 
 def keys():
