@@ -12,6 +12,7 @@ mod exec;
 mod gate;
 mod http;
 mod identity;
+mod interop;
 mod ledger;
 mod limits;
 mod malformed;

@@ -5,11 +5,13 @@ mod client;
 mod host;
 mod peer;
 mod person;
+mod proxy;
 
 pub use client::{TestClient, types};
 pub use host::TestHost;
 pub use peer::{python, run_python};
 pub use person::{Person, now};
+pub use proxy::Proxy;
 
 /// Wait until something is so; panics with `what` after ten seconds.
 pub async fn eventually(what: &str, mut so: impl FnMut() -> bool) {

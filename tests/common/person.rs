@@ -38,6 +38,10 @@ impl Person {
         Self(seed)
     }
 
+    pub fn seed(&self) -> [u8; 32] {
+        self.0
+    }
+
     pub fn identity(&self) -> Identity {
         Identity::from_seed(&self.0)
     }
