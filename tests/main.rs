@@ -4,6 +4,7 @@ mod agents;
 mod binary;
 mod canonical;
 mod cli_keys;
+mod client;
 mod common;
 mod config;
 mod crash;

@@ -6,6 +6,7 @@
 
 mod error;
 mod event;
+mod resume;
 mod session;
 mod sign;
 mod socket;

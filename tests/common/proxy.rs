@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -18,9 +18,11 @@ pub struct Proxy {
 }
 
 struct Shared {
-    target: SocketAddr,
+    target: std::sync::Mutex<SocketAddr>,
     cut: Notify,
     accepted: AtomicUsize,
+    /// What clients of the present connections say is dropped; each cut makes a new one.
+    swallowing: std::sync::Mutex<Arc<AtomicBool>>,
     /// What, once it has passed on its way to the client, cuts everything. One time only.
     trap: std::sync::Mutex<Option<Vec<u8>>>,
 }
@@ -31,8 +33,9 @@ impl Proxy {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let socket = listener.local_addr().unwrap();
         let shared = Arc::new(Shared {
-            target,
+            target: std::sync::Mutex::new(target),
             cut: Notify::new(),
+            swallowing: std::sync::Mutex::default(),
             accepted: AtomicUsize::new(0),
             trap: std::sync::Mutex::new(None),
         });
@@ -55,7 +58,19 @@ impl Proxy {
 
     /// End all connections that there are.
     pub fn cut(&self) {
+        *self.shared.swallowing.lock().unwrap() = Arc::default();
         self.shared.cut.notify_waiters();
+    }
+
+    /// Drop what clients say until the next [`cut`](Self::cut).
+    pub fn swallow(&self) {
+        let swallowing = self.shared.swallowing.lock().unwrap();
+        swallowing.store(true, Ordering::SeqCst);
+    }
+
+    /// Where new connections go from here on.
+    pub fn lead_to(&self, target: SocketAddr) {
+        *self.shared.target.lock().unwrap() = target;
     }
 
     /// End all connections once `text` has been passed on to a client. One time only.
@@ -79,15 +94,22 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
         tokio::spawn(async move {
             // Made before the first byte, so that no cut is missed.
             let cut = shared.cut.notified();
-            let Ok(host) = TcpStream::connect(shared.target).await else {
+            let swallowing = Arc::clone(&shared.swallowing.lock().unwrap());
+            let target = *shared.target.lock().unwrap();
+            let Ok(host) = TcpStream::connect(target).await else {
                 return;
             };
             client.set_nodelay(true).unwrap();
             host.set_nodelay(true).unwrap();
             let (from_client, to_client) = client.into_split();
             let (from_host, to_host) = host.into_split();
-            let up = pass(from_client, to_host, None);
-            let down = pass(from_host, to_client, Some(&shared));
+            let up = pass(
+                from_client,
+                to_host,
+                || swallowing.load(Ordering::SeqCst),
+                |_| {},
+            );
+            let down = pass(from_host, to_client, || false, |recent| shared.look(recent));
             // Whichever ends, both halves of both sockets are dropped, which closes them.
             tokio::select! {
                 () = async { tokio::join!(up, down); } => {}
@@ -97,27 +119,39 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     }
 }
 
-/// Pass bytes on until one side ends; with `watched`, look for what springs its trap.
-async fn pass(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, watched: Option<&Shared>) {
+/// Pass bytes on until one side ends, without those that are dropped; `look` sees the last that were
+/// passed.
+async fn pass(
+    mut from: OwnedReadHalf,
+    mut to: OwnedWriteHalf,
+    dropped: impl Fn() -> bool,
+    look: impl Fn(&[u8]),
+) {
     let mut bytes = vec![0; 64 << 10];
     // The end of what was passed before, for a text that comes in two pieces.
     let mut recent = Vec::new();
     while let Ok(count @ 1..) = from.read(&mut bytes).await {
-        if to.write_all(&bytes[..count]).await.is_err() {
+        let bytes = &bytes[..count];
+        if dropped() {
+            continue;
+        }
+        if to.write_all(bytes).await.is_err() {
             return;
         }
-        if let Some(shared) = watched {
-            recent.extend_from_slice(&bytes[..count]);
-            if shared.springs(&recent) {
-                shared.cut.notify_waiters();
-            }
-            recent.drain(..recent.len().saturating_sub(256));
-        }
+        recent.extend_from_slice(bytes);
+        look(&recent);
+        recent.drain(..recent.len().saturating_sub(256));
     }
     let _ = to.shutdown().await;
 }
 
 impl Shared {
+    fn look(&self, bytes: &[u8]) {
+        if self.springs(bytes) {
+            self.cut.notify_waiters();
+        }
+    }
+
     /// Whether these bytes hold what the trap waits for; if so, it is taken away.
     fn springs(&self, bytes: &[u8]) -> bool {
         let mut trap = self.trap.lock().unwrap();
