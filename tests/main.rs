@@ -4,7 +4,7 @@ mod agents;
 mod binary;
 mod canonical;
 mod cli_keys;
-mod client;
+mod client_again;
 mod common;
 mod config;
 mod crash;
