@@ -1,183 +1,14 @@
-//! The host and the reference package's Python client, as shipped.
+//! The host and the reference package's Python client.
 
-use std::net::{Ipv4Addr, SocketAddr};
-use std::path::Path;
-use std::process::Stdio;
-use std::time::Duration;
+use std::collections::BTreeSet;
 
-use axum::routing::get;
-use axum::{Json, Router};
-use oip_host::identity::Address;
 use oip_host::trust::Policy;
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader, Lines};
-use tokio::net::TcpListener;
-use tokio::process::{Child, ChildStdout, Command};
-use tokio::task::JoinHandle;
-use tokio::time::timeout;
 
-use crate::common::{Person, Proxy, TestHost, python, types};
-
-/// How long the whole of one client's life may take.
-const DEADLINE: Duration = Duration::from_secs(30);
+use crate::common::{Caller, Proxy, TestHost, Told, types};
 
 /// The client offers a seal, as it is shipped, or is kept from it.
 const WAYS: [bool; 2] = [true, false];
-
-/// The relay's directory, which knows one agent.
-struct Directory {
-    url: String,
-    serving: JoinHandle<()>,
-}
-
-impl Directory {
-    async fn of(host: Address, endpoint: SocketAddr) -> Self {
-        let record = json!({
-            "endpoints": [format!("http://{endpoint}"), format!("ws://{endpoint}/ws")],
-            "relay": null, "last_seen": null, "profile": {},
-        });
-        let path = format!("/api/agents/{host}");
-        let router = Router::new().route(&path, get(async move || Json(record)));
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-        let url = format!("ws://{}", listener.local_addr().unwrap());
-        let serving = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
-        Self { url, serving }
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        self.serving.abort();
-    }
-}
-
-/// A Python process with a RemoteAgent; killed when it is dropped.
-struct RemoteAgent {
-    process: Child,
-    lines: Lines<BufReader<ChildStdout>>,
-    _home: tempfile::TempDir,
-    _directory: Directory,
-}
-
-/// Who calls, how, and where.
-struct Caller<'a> {
-    host: &'a TestHost,
-    /// Where the directory says that the host is.
-    endpoint: SocketAddr,
-    person: Option<Person>,
-    sealed: bool,
-}
-
-impl<'a> Caller<'a> {
-    fn new(host: &'a TestHost, sealed: bool) -> Self {
-        Self {
-            host,
-            endpoint: host.socket(),
-            person: Some(Person::new()),
-            sealed,
-        }
-    }
-
-    async fn start(&self, steps: Value) -> RemoteAgent {
-        let directory = Directory::of(self.host.address(), self.endpoint).await;
-        let scenario = json!({
-            "directory": directory.url,
-            "host": self.host.address().to_string(),
-            "seed": self.person.map(|person| hex::encode(person.seed())),
-            "sealed": self.sealed,
-            "steps": steps,
-        });
-        let home = tempfile::tempdir().unwrap();
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python/remote_agent.py");
-        // No variable of ours: a proxy, a key or a relay named there would be used.
-        let mut process = Command::new(python())
-            .arg(script)
-            .arg(scenario.to_string())
-            .env_clear()
-            .env("HOME", home.path())
-            .current_dir(home.path())
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .unwrap();
-        let lines = BufReader::new(process.stdout.take().unwrap()).lines();
-        RemoteAgent {
-            process,
-            lines,
-            _home: home,
-            _directory: directory,
-        }
-    }
-
-    /// The results of all steps.
-    async fn run(&self, steps: Value) -> Vec<Value> {
-        let count = steps.as_array().unwrap().len();
-        let told = self.start(steps).await.told().await;
-        let results: Vec<Value> = told.results;
-        assert!(results.len() <= count);
-        results
-    }
-}
-
-/// All that a client said until it ended.
-#[derive(Default)]
-struct Told {
-    results: Vec<Value>,
-    events: Vec<Value>,
-}
-
-impl RemoteAgent {
-    /// The next line; none when the client has ended well.
-    async fn line(&mut self) -> Option<Value> {
-        let line = timeout(DEADLINE, self.lines.next_line()).await;
-        match line.expect("the client says nothing").unwrap() {
-            Some(line) => Some(serde_json::from_str(&line).unwrap()),
-            None => {
-                let mut complaint = String::new();
-                let mut stderr = self.process.stderr.take().unwrap();
-                stderr.read_to_string(&mut complaint).await.unwrap();
-                assert!(self.process.wait().await.unwrap().success(), "{complaint}");
-                None
-            }
-        }
-    }
-
-    /// The lines up to and with the first event of this type.
-    async fn until(&mut self, kind: &str, told: &mut Told) {
-        loop {
-            let line = self.line().await.expect("the client has ended");
-            let found = line["event"]["type"] == kind;
-            told.add(line);
-            if found {
-                return;
-            }
-        }
-    }
-
-    /// All that is still to come.
-    async fn told(mut self) -> Told {
-        let mut told = Told::default();
-        self.rest(&mut told).await;
-        told
-    }
-
-    async fn rest(&mut self, told: &mut Told) {
-        while let Some(line) = self.line().await {
-            told.add(line);
-        }
-    }
-}
-
-impl Told {
-    fn add(&mut self, line: Value) {
-        match line.get("event") {
-            Some(event) => self.events.push(event.clone()),
-            None => self.results.push(line),
-        }
-    }
-}
 
 fn raised(result: &Value, class: &str) -> String {
     let classes = result["raised"].as_array();
@@ -296,43 +127,48 @@ const THREE_STEPS: [&str; 17] = [
     "turn_result",
 ];
 
+/// A turn whose socket is lost: when the first tool result has come, or instead of it.
+async fn lost(host: &TestHost, sealed: bool, arrives: bool) {
+    let proxy = Proxy::start(host.socket()).await;
+    let mut caller = Caller::new(host, sealed);
+    caller.endpoint = proxy.socket();
+    let steps = json!([{"do": "input", "prompt": "slow 3"}]);
+    let mut client = caller.start(steps).await;
+    let mut told = Told::default();
+    let text = r#""type":"tool_result""#;
+    match (sealed, arrives) {
+        // Nobody can see what is in a seal but the client.
+        (true, _) => {
+            client.until("tool_result", &mut told).await;
+            proxy.cut();
+        }
+        (false, true) => proxy.cut_after(text),
+        (false, false) => proxy.cut_before(text),
+    }
+    client.rest(&mut told).await;
+    let result = &told.results[0];
+    assert_eq!(result["text"], "slow finished after 3 steps", "{result}");
+    assert_eq!(result["done"], true);
+    // GET /info, the socket that was cut, the one after it.
+    assert_eq!(proxy.accepted(), 3);
+    let mut events = told.events;
+    events.retain(|event| event.get("id").is_some());
+    assert_eq!(types(&events), THREE_STEPS);
+    // Each event is another one, though a model call and its result share an id.
+    let seen = events
+        .iter()
+        .map(|event| (event["id"].to_string(), event["type"].to_string()));
+    assert_eq!(seen.collect::<BTreeSet<_>>().len(), events.len());
+}
+
 #[tokio::test]
 async fn a_lost_socket_is_picked_up() {
     let host = TestHost::start().await;
-    for sealed in WAYS {
-        let proxy = Proxy::start(host.socket()).await;
-        let mut caller = Caller::new(&host, sealed);
-        caller.endpoint = proxy.socket();
-        let mut client = caller
-            .start(json!([{"do": "input", "prompt": "slow 3"}]))
-            .await;
-        let mut told = Told::default();
-        if sealed {
-            client.until("tool_result", &mut told).await;
-            proxy.cut();
-        } else {
-            proxy.cut_after(r#""type":"tool_result""#);
-        }
-        client.rest(&mut told).await;
-        let result = &told.results[0];
-        assert_eq!(result["text"], "slow finished after 3 steps", "{result}");
-        assert_eq!(result["done"], true);
-        // GET /info, the socket that was cut, the one after it.
-        assert_eq!(proxy.accepted(), 3);
-        let events: Vec<Value> = told
-            .events
-            .into_iter()
-            .filter(|event| event.get("id").is_some())
-            .collect();
-        assert_eq!(types(&events), THREE_STEPS);
-        let mut seen: Vec<(&Value, &Value)> = events
-            .iter()
-            .map(|event| (&event["id"], &event["type"]))
-            .collect();
-        seen.sort_by_key(|(id, kind)| (id.to_string(), kind.to_string()));
-        seen.dedup();
-        assert_eq!(seen.len(), events.len());
-    }
+    tokio::join!(
+        lost(&host, true, true),
+        lost(&host, false, true),
+        lost(&host, false, false),
+    );
 }
 
 #[tokio::test]
@@ -365,6 +201,7 @@ async fn a_turn_is_stopped() {
         assert_eq!(results[1]["stopped"], true, "{}", results[1]);
         assert_eq!(results[1]["returned"], true);
         assert_eq!(results[1]["done"], true);
+        assert_eq!(results[1]["text"], "Stopped. What next?");
         assert_eq!(results[2]["stopped"], false, "nothing runs in the session");
         assert_eq!(host.running_turns(), 0);
     }

@@ -6,6 +6,7 @@
 
 mod error;
 mod event;
+mod options;
 mod resume;
 mod session;
 mod sign;
@@ -14,7 +15,8 @@ mod target;
 
 pub use error::ClientError;
 pub use event::{Event, Field};
-pub use session::{Client, ExecOutcome, Options, Seal};
+pub use options::{ExecOutcome, Options, Seal};
+pub use session::Client;
 pub use sign::{command, connect};
 pub use socket::Socket;
 pub use target::Target;

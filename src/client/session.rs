@@ -13,44 +13,12 @@ use crate::wire::outbound::INTERNAL_ERROR;
 
 use super::resume::{Seen, Turn, open};
 use super::socket::kind;
-use super::{ClientError, Event, Socket, Target, sign};
+use super::{ClientError, Event, ExecOutcome, Options, Seal, Socket, Target, sign};
 
 /// How long CONNECTED may take.
 const CONNECTED: Duration = Duration::from_secs(30);
 /// A host sends PING every 30 s; one that is silent for so long is gone (fact F51).
 const SILENCE: Duration = Duration::from_secs(60);
-/// Whether a seal is offered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Seal {
-    /// Offer one; go on without on this machine only.
-    #[default]
-    Offer,
-    /// Talk in the clear.
-    Never,
-}
-
-/// How to connect.
-#[derive(Debug, Clone, Default)]
-pub struct Options {
-    /// Whether a seal is offered.
-    pub seal: Seal,
-    /// The session to go on with.
-    pub session_id: Option<String>,
-    /// The host that must answer; asked from it if absent.
-    pub host: Option<Address>,
-}
-
-/// The answer to EXEC.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ExecOutcome {
-    /// What the tool returned, or why it did not.
-    pub result: Result<String, String>,
-    /// How long it ran, in milliseconds.
-    pub duration_ms: u64,
-    /// The whole frame.
-    pub frame: Value,
-}
-
 /// An authenticated session. Reading [`next`](Self::next) drives it: PING is answered there, and a
 /// connection that is lost while a turn runs is opened again there.
 pub struct Client {

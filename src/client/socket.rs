@@ -77,6 +77,10 @@ impl Socket {
             socket.seal = Some(kept.finish(&reply)?.split());
             return Ok(socket);
         }
+        // A host that seals and does not want this seal is not asked in the clear instead.
+        if let Some(why) = refused_seal(&reply) {
+            return Err(ClientError::Refused(why));
+        }
         if !target.is_loopback() {
             return Err(ClientError::Bare(target.authority().to_owned()));
         }
@@ -152,6 +156,14 @@ pub(super) fn kind(frame: &str) -> String {
         .and_then(|frame| frame.get("type"))
         .and_then(Raw::as_str);
     kind.map(std::borrow::Cow::into_owned).unwrap_or_default()
+}
+
+fn refused_seal(reply: &str) -> Option<String> {
+    let frame = Object::parse(reply).ok()?;
+    let message = frame.get("message").and_then(Raw::as_str)?;
+    message
+        .starts_with("seal refused")
+        .then(|| message.into_owned())
 }
 
 fn reason(frame: CloseFrame) -> Option<String> {

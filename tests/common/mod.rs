@@ -6,12 +6,14 @@ mod host;
 mod peer;
 mod person;
 mod proxy;
+mod remote_agent;
 
 pub use client::{TestClient, types};
 pub use host::TestHost;
 pub use peer::{python, run_python};
 pub use person::{Person, now};
 pub use proxy::Proxy;
+pub use remote_agent::{Caller, Told};
 
 /// Wait until something is so; panics with `what` after ten seconds.
 pub async fn eventually(what: &str, mut so: impl FnMut() -> bool) {

@@ -1,8 +1,8 @@
 //! A TCP proxy whose connections can be cut.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -18,13 +18,19 @@ pub struct Proxy {
 }
 
 struct Shared {
-    target: std::sync::Mutex<SocketAddr>,
+    target: Mutex<SocketAddr>,
+    /// What clients of the present connections say is dropped; each cut makes a new one.
+    swallowing: Mutex<Arc<AtomicBool>>,
     cut: Notify,
     accepted: AtomicUsize,
-    /// What clients of the present connections say is dropped; each cut makes a new one.
-    swallowing: std::sync::Mutex<Arc<AtomicBool>>,
-    /// What, once it has passed on its way to the client, cuts everything. One time only.
-    trap: std::sync::Mutex<Option<Vec<u8>>>,
+    /// What on its way to a client cuts everything. One time only.
+    trap: Mutex<Option<Trap>>,
+}
+
+struct Trap {
+    text: Vec<u8>,
+    /// Whether the text still arrives.
+    passes: bool,
 }
 
 impl Proxy {
@@ -33,11 +39,11 @@ impl Proxy {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let socket = listener.local_addr().unwrap();
         let shared = Arc::new(Shared {
-            target: std::sync::Mutex::new(target),
+            target: Mutex::new(target),
+            swallowing: Mutex::default(),
             cut: Notify::new(),
-            swallowing: std::sync::Mutex::default(),
             accepted: AtomicUsize::new(0),
-            trap: std::sync::Mutex::new(None),
+            trap: Mutex::new(None),
         });
         let accepting = tokio::spawn(accept(listener, Arc::clone(&shared)));
         Self {
@@ -75,7 +81,12 @@ impl Proxy {
 
     /// End all connections once `text` has been passed on to a client. One time only.
     pub fn cut_after(&self, text: &str) {
-        *self.shared.trap.lock().unwrap() = Some(text.as_bytes().to_vec());
+        self.shared.lay(text, true);
+    }
+
+    /// End all connections instead of passing on `text`, which the host has sent for good. One time only.
+    pub fn cut_before(&self, text: &str) {
+        self.shared.lay(text, false);
     }
 }
 
@@ -103,13 +114,8 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
             host.set_nodelay(true).unwrap();
             let (from_client, to_client) = client.into_split();
             let (from_host, to_host) = host.into_split();
-            let up = pass(
-                from_client,
-                to_host,
-                || swallowing.load(Ordering::SeqCst),
-                |_| {},
-            );
-            let down = pass(from_host, to_client, || false, |recent| shared.look(recent));
+            let up = pass(from_client, to_host, Some(&swallowing), None);
+            let down = pass(from_host, to_client, None, Some(&shared));
             // Whichever ends, both halves of both sockets are dropped, which closes them.
             tokio::select! {
                 () = async { tokio::join!(up, down); } => {}
@@ -119,48 +125,51 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     }
 }
 
-/// Pass bytes on until one side ends, without those that are dropped; `look` sees the last that were
-/// passed.
+/// Pass bytes on until one side ends, but for what is swallowed; with `watched`, look for what springs
+/// its trap.
 async fn pass(
     mut from: OwnedReadHalf,
     mut to: OwnedWriteHalf,
-    dropped: impl Fn() -> bool,
-    look: impl Fn(&[u8]),
+    swallowing: Option<&AtomicBool>,
+    watched: Option<&Shared>,
 ) {
     let mut bytes = vec![0; 64 << 10];
-    // The end of what was passed before, for a text that comes in two pieces.
+    // The end of what came before, for a text that comes in two pieces.
     let mut recent = Vec::new();
     while let Ok(count @ 1..) = from.read(&mut bytes).await {
-        let bytes = &bytes[..count];
-        if dropped() {
+        if swallowing.is_some_and(|on| on.load(Ordering::SeqCst)) {
             continue;
         }
-        if to.write_all(bytes).await.is_err() {
+        let mut sprung = None;
+        if let Some(shared) = watched {
+            recent.extend_from_slice(&bytes[..count]);
+            sprung = shared.springs(&recent);
+            recent.drain(..recent.len().saturating_sub(256));
+        }
+        let passes = sprung.as_ref().is_none_or(|trap| trap.passes);
+        if passes && to.write_all(&bytes[..count]).await.is_err() {
             return;
         }
-        recent.extend_from_slice(bytes);
-        look(&recent);
-        recent.drain(..recent.len().saturating_sub(256));
+        if let Some(shared) = watched.filter(|_| sprung.is_some()) {
+            return shared.cut.notify_waiters();
+        }
     }
     let _ = to.shutdown().await;
 }
 
 impl Shared {
-    fn look(&self, bytes: &[u8]) {
-        if self.springs(bytes) {
-            self.cut.notify_waiters();
-        }
+    fn lay(&self, text: &str, passes: bool) {
+        let text = text.as_bytes().to_vec();
+        *self.trap.lock().unwrap() = Some(Trap { text, passes });
     }
 
-    /// Whether these bytes hold what the trap waits for; if so, it is taken away.
-    fn springs(&self, bytes: &[u8]) -> bool {
+    /// The trap, taken away, if these bytes hold what it waits for.
+    fn springs(&self, bytes: &[u8]) -> Option<Trap> {
         let mut trap = self.trap.lock().unwrap();
-        let sprung = trap
-            .as_ref()
-            .is_some_and(|text| bytes.windows(text.len()).any(|window| window == text));
-        if sprung {
-            *trap = None;
-        }
-        sprung
+        trap.take_if(|trap| {
+            bytes
+                .windows(trap.text.len())
+                .any(|window| window == trap.text)
+        })
     }
 }

@@ -126,8 +126,8 @@ async fn think(request: &Request<'_>, n: usize) {
             r#type: "thinking",
             content: CONTENT,
         });
-        // Viewers are written to while the stream goes on.
-        if i % 64 == 63 {
+        // Viewers are written to while the stream goes on; each time costs a wake-up.
+        if i % 256 == 255 {
             tokio::task::yield_now().await;
         }
     }

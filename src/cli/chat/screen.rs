@@ -77,9 +77,15 @@ impl Screen {
                 self.said = Some(text.clone());
             }
             Event::Output { result, .. } => {
-                if self.said.take().as_ref() != Some(result) {
-                    println!("{}", shown(result));
-                }
+                let again = self.said.take().as_ref() == Some(result);
+                print!(
+                    "{}",
+                    if again {
+                        String::new()
+                    } else {
+                        shown(result) + "\n"
+                    }
+                );
             }
             Event::ToolCall { name, args } => {
                 self.note(&format!("⚙ {}({})", first_line(name), arguments(args)))
@@ -106,7 +112,10 @@ impl Screen {
             }
             Event::ModeChanged(mode) => self.note(&format!("mode {}", first_line(mode))),
             Event::InputTaken => self.note("the agent will read that"),
-            Event::Error { message, .. } => self.failure(message),
+            Event::Error { message, .. } => {
+                self.said = None;
+                self.failure(message);
+            }
             Event::Resumed => self.note("the connection was lost and is back"),
             Event::ApprovalNeeded {
                 tool,
