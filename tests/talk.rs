@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
 
-use crate::common::TestHost;
+use crate::common::{Directory, TestHost};
 
 /// Run `oip` in a folder of its own with these lines as its input.
 async fn oip(folder: &std::path::Path, args: Vec<String>, input: &'static str) -> Output {
@@ -137,4 +137,40 @@ async fn a_stranger_is_told_what_its_operator_can_do() {
     host.list("contacts.txt", me);
     let out = oip(folder.path(), args(&["chat", &url]), "hello\n").await;
     assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_address_is_looked_up() {
+    let host = TestHost::start().await;
+    host.list("contacts.txt", "*\n");
+    let other = TestHost::start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let address = host.address().to_string();
+    // The first endpoint is somebody else's by now, the second is nobody's.
+    let directory = Directory::listing(vec![
+        format!("http://{}", other.socket()),
+        format!("ws://{}/ws", other.socket()),
+        "http://127.0.0.1:1".into(),
+        format!("ws://{}/ws", host.socket()),
+    ])
+    .await;
+    let call = |target: &str| {
+        args(&[
+            "call",
+            target,
+            "echo_tool",
+            "text=hi",
+            "--directory",
+            &directory.url,
+        ])
+    };
+    let out = oip(folder.path(), call(&address), "").await;
+    assert_eq!(text(&out.stdout), "echo: hi\n", "{}", text(&out.stderr));
+    let nobody = format!("0x{}", "11".repeat(32));
+    let out = oip(folder.path(), call(&nobody), "").await;
+    assert_eq!(out.status.code(), Some(2));
+    let said = text(&out.stderr);
+    for part in ["0x1111...1111: not found", "answers there", "127.0.0.1:1"] {
+        assert!(said.contains(part), "{part} is missing in {said}");
+    }
 }

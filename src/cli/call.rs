@@ -2,17 +2,21 @@
 
 use std::process::ExitCode;
 
-use oip_host::client::{Client, Options, Target};
+use oip_host::client::{Client, Options};
 use serde_json::{Map, Value};
 
-use super::talk::{caller, refusal};
+use super::talk::{caller, place, refusal};
 use super::{CallArgs, CannotStart};
 
 pub(crate) async fn run(args: CallArgs) -> anyhow::Result<ExitCode> {
-    let target = Target::parse(&args.target).map_err(|error| CannotStart(error.to_string()))?;
+    let (target, host) = place(&args.target, args.directory.as_deref()).await?;
     let values = arguments(&args.args).map_err(CannotStart)?;
     let identity = caller(&args.project)?;
-    let connected = Client::connect(&target, &identity, Options::default()).await;
+    let options = Options {
+        host,
+        ..Options::default()
+    };
+    let connected = Client::connect(&target, &identity, options).await;
     let mut client = connected.map_err(|error| refusal(&error))?;
     let outcome = client.exec(&args.tool, values).await?;
     client.close().await;

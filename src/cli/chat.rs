@@ -6,11 +6,11 @@ mod screen;
 use std::io::{BufRead, IsTerminal};
 use std::process::ExitCode;
 
-use oip_host::client::{Client, ClientError, Event, Options, Seal, Target};
+use oip_host::client::{Client, ClientError, Event, Options, Seal};
 use tokio::sync::mpsc;
 
-use super::talk::{caller, refusal};
-use super::{CannotStart, ChatArgs};
+use super::ChatArgs;
+use super::talk::{caller, place, refusal};
 use ask::{Answer, Pending};
 use screen::Screen;
 
@@ -20,12 +20,12 @@ Ctrl-C     stop the agent; twice, or when it is idle: leave
 /quit      leave";
 
 pub(crate) async fn run(args: ChatArgs) -> anyhow::Result<ExitCode> {
-    let target = Target::parse(&args.target).map_err(|error| CannotStart(error.to_string()))?;
+    let (target, host) = place(&args.target, args.directory.as_deref()).await?;
     let identity = caller(&args.project)?;
     let options = Options {
         seal: Seal::Offer,
         session_id: args.session.clone(),
-        host: None,
+        host,
     };
     let connected = Client::connect(&target, &identity, options).await;
     let client = connected.map_err(|error| refusal(&error))?;

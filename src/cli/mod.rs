@@ -117,6 +117,9 @@ pub(crate) struct ChatArgs {
     /// No decoration: the agent's answers and nothing else
     #[arg(long)]
     pub(crate) bare: bool,
+    /// Where addresses are looked up [default: only this machine is asked]
+    #[arg(long, value_name = "URL", env = "OIP_DIRECTORY")]
+    pub(crate) directory: Option<String>,
     /// Go on with this session
     #[arg(long, value_name = "ID")]
     pub(crate) session: Option<String>,
@@ -133,6 +136,9 @@ pub(crate) struct CallArgs {
     pub(crate) args: Vec<String>,
     #[arg(skip)]
     pub(crate) project: Project,
+    /// Where addresses are looked up [default: only this machine is asked]
+    #[arg(long, value_name = "URL", env = "OIP_DIRECTORY")]
+    pub(crate) directory: Option<String>,
     /// The whole answer as one JSON object
     #[arg(long)]
     pub(crate) json: bool,

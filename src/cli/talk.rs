@@ -1,9 +1,9 @@
 //! What `chat` and `call` share: who is calling, and how a peer's words are shown.
 
 use anyhow::anyhow;
-use oip_host::client::ClientError;
-use oip_host::identity::Identity;
+use oip_host::client::{ClientError, Target};
 use oip_host::identity::keys::{Place, for_project};
+use oip_host::identity::{Address, Identity};
 
 use super::{CannotStart, Project};
 
@@ -18,6 +18,20 @@ pub(super) fn caller(project: &Project) -> anyhow::Result<Identity> {
         );
     }
     Ok(located.keys.identity.clone())
+}
+
+/// Where to connect, and which host must answer there: an address is looked up.
+pub(super) async fn place(
+    text: &str,
+    directory: Option<&str>,
+) -> anyhow::Result<(Target, Option<Address>)> {
+    let found = match text.parse::<Address>() {
+        Ok(address) => Target::find(&address, directory)
+            .await
+            .map(|target| (target, Some(address))),
+        Err(_) => Target::parse(text).map(|target| (target, None)),
+    };
+    found.map_err(|error| CannotStart(error.to_string()).into())
 }
 
 /// Why there is no conversation: the host's own words, or exit code 2 if it cannot even be reached.

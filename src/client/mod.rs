@@ -4,6 +4,7 @@
 //! back by itself when its connection is lost in the middle of a turn. [`Socket`] is one connection
 //! without any of that.
 
+mod directory;
 mod error;
 mod event;
 mod options;

@@ -12,10 +12,10 @@ use crate::wire::json::{Object, Raw};
 
 use super::ClientError;
 
-/// How long `/info` may take.
-const INFO_TIMEOUT: Duration = Duration::from_secs(5);
-/// The longest answer to `/info` that is read, in bytes.
-const INFO_LIMIT: u64 = 1 << 20;
+/// How long an HTTP answer may take.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+/// The longest HTTP answer that is read, in bytes.
+const ANSWER_LIMIT: u64 = 1 << 20;
 
 /// A host and port, and the path of its socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,7 +32,7 @@ impl Target {
         let refuse = |why: &str| ClientError::Target(format!("{text}: {why}"));
         if text.parse::<Address>().is_ok() {
             return Err(refuse(
-                "reaching an address needs a relay; give the host's URL",
+                "that is an address; where its host is has to be found first",
             ));
         }
         let rest = match text.split_once("://") {
@@ -72,14 +72,22 @@ impl Target {
         &self.authority
     }
 
+    fn name(&self) -> &str {
+        let name = self.authority.rsplit_once(':').map_or("", |(name, _)| name);
+        name.trim_start_matches('[').trim_end_matches(']')
+    }
+
+    /// The network address, if it is not a name.
+    pub(super) fn ip(&self) -> Option<IpAddr> {
+        self.name()
+            .parse::<IpAddr>()
+            .ok()
+            .map(|ip| ip.to_canonical())
+    }
+
     /// Whether the connection stays on this machine.
     pub fn is_loopback(&self) -> bool {
-        let name = self.authority.rsplit_once(':').map_or("", |(name, _)| name);
-        let name = name.trim_start_matches('[').trim_end_matches(']');
-        name == "localhost"
-            || name
-                .parse::<IpAddr>()
-                .is_ok_and(|ip| ip.to_canonical().is_loopback())
+        self.name() == "localhost" || self.ip().is_some_and(|ip| ip.is_loopback())
     }
 
     pub(super) async fn dial(&self) -> Result<TcpStream, ClientError> {
@@ -103,11 +111,7 @@ impl Target {
     /// # Errors
     /// It cannot be reached, or what answers is no OIP host.
     pub async fn address(&self) -> Result<Address, ClientError> {
-        let asked = timeout(INFO_TIMEOUT, self.info()).await;
-        let body = asked.map_err(|_| ClientError::Timeout {
-            what: "answer to /info",
-            seconds: INFO_TIMEOUT.as_secs(),
-        })??;
+        let body = get(self, "/info").await?;
         let address = Object::parse(body.trim())
             .ok()
             .and_then(|info| info.get("address").and_then(Raw::as_str)?.parse().ok());
@@ -116,26 +120,33 @@ impl Target {
             reason: "its /info names no address".to_owned(),
         })
     }
+}
 
-    /// The body of `GET /info`. HTTP/1.0, so that the body is all up to the end.
-    async fn info(&self) -> Result<String, ClientError> {
-        let mut stream = self.dial().await?;
-        let request = format!("GET /info HTTP/1.0\r\nHost: {}\r\n\r\n", self.authority);
+/// The body of a GET. HTTP/1.0, so that the body is all up to the end.
+pub(super) async fn get(at: &Target, path: &str) -> Result<String, ClientError> {
+    let exchange = async {
+        let mut stream = at.dial().await?;
+        let request = format!("GET {path} HTTP/1.0\r\nHost: {}\r\n\r\n", at.authority);
         let mut answer = Vec::new();
         let exchanged = async {
             stream.write_all(request.as_bytes()).await?;
-            stream.take(INFO_LIMIT).read_to_end(&mut answer).await
+            stream.take(ANSWER_LIMIT).read_to_end(&mut answer).await
         };
-        exchanged.await.map_err(|error| self.unreachable(&error))?;
+        exchanged.await.map_err(|error| at.unreachable(&error))?;
         let answer = String::from_utf8_lossy(&answer);
         match answer.split_once("\r\n\r\n") {
             Some((head, body)) if head.split(' ').nth(1) == Some("200") => Ok(body.to_owned()),
             _ => Err(ClientError::NotAHost {
-                at: self.authority.clone(),
-                reason: "it does not answer GET /info".to_owned(),
+                at: at.authority.clone(),
+                reason: format!("it does not answer GET {path}"),
             }),
         }
-    }
+    };
+    let asked = timeout(ANSWER_TIMEOUT, exchange).await;
+    asked.map_err(|_| ClientError::Timeout {
+        what: "HTTP answer",
+        seconds: ANSWER_TIMEOUT.as_secs(),
+    })?
 }
 
 #[cfg(test)]
@@ -164,7 +175,7 @@ mod tests {
     fn what_is_no_place_is_said() {
         let address = Address::from_bytes([1; 32]).to_string();
         for (text, why) in [
-            (address.as_str(), "relay"),
+            (address.as_str(), "found first"),
             ("wss://example.org/ws", "TLS"),
             ("ftp://example.org", "ws://"),
             ("ws://example.org:80/other", "/ws"),

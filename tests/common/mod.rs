@@ -2,6 +2,7 @@
 
 pub mod child;
 mod client;
+mod directory;
 mod host;
 mod peer;
 mod person;
@@ -9,6 +10,7 @@ mod proxy;
 mod remote_agent;
 
 pub use client::{TestClient, types};
+pub use directory::Directory;
 pub use host::TestHost;
 pub use peer::{python, run_python};
 pub use person::{Person, now};

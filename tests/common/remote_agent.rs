@@ -1,51 +1,19 @@
 //! The reference package's Python client in a process of its own.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use axum::routing::get;
-use axum::{Json, Router};
-use oip_host::identity::Address;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader, Lines};
-use tokio::net::TcpListener;
 use tokio::process::{Child, ChildStdout, Command};
-use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use super::{Person, TestHost, python};
+use super::{Directory, Person, TestHost, python};
 
 /// How long the whole of one client's life may take.
 const DEADLINE: Duration = Duration::from_secs(30);
-
-/// The relay's directory, which knows one agent.
-struct Directory {
-    url: String,
-    serving: JoinHandle<()>,
-}
-
-impl Directory {
-    async fn of(host: Address, endpoint: SocketAddr) -> Self {
-        let record = json!({
-            "endpoints": [format!("http://{endpoint}"), format!("ws://{endpoint}/ws")],
-            "relay": null, "last_seen": null, "profile": {},
-        });
-        let path = format!("/api/agents/{host}");
-        let router = Router::new().route(&path, get(async move || Json(record)));
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-        let url = format!("ws://{}", listener.local_addr().unwrap());
-        let serving = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
-        Self { url, serving }
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        self.serving.abort();
-    }
-}
 
 /// A Python process with a RemoteAgent; killed when it is dropped.
 pub struct RemoteAgent {
@@ -75,7 +43,11 @@ impl<'a> Caller<'a> {
     }
 
     pub async fn start(&self, steps: Value) -> RemoteAgent {
-        let directory = Directory::of(self.host.address(), self.endpoint).await;
+        let directory = Directory::listing(vec![
+            format!("http://{}", self.endpoint),
+            format!("ws://{}/ws", self.endpoint),
+        ])
+        .await;
         let scenario = json!({
             "directory": directory.url,
             "host": self.host.address().to_string(),

@@ -59,14 +59,17 @@ def handle_and_tell(self, event):
     watch.note(event)
 
 
-def build_in_a_new_second(self, *args, **kwargs):
-    """The client's CONNECT has a clock of whole seconds and no nonce, so two of them within one second are
-    the same bytes, and the second is a replay. A person does not connect twice in a second; a script does."""
+def build_and_remember(self, *args, **kwargs):
     global last_connect
-    while not scenario["sealed"] and int(time.time()) == last_connect:
-        time.sleep(0.01)
     last_connect = int(time.time())
     return build_connect(self, *args, **kwargs)
+
+
+def await_a_new_second():
+    """The client's CONNECT has a clock of whole seconds and no nonce, so two of them within one second are
+    the same bytes, and the second is a replay. A person does not connect twice in a second; a script does."""
+    while int(time.time()) == last_connect:
+        time.sleep(0.01)
 
 
 async def no_seal(self, ws):
@@ -74,7 +77,7 @@ async def no_seal(self, ws):
 
 
 RemoteAgent._handle_stream_event = handle_and_tell
-RemoteAgent._build_connect_message = build_in_a_new_second
+RemoteAgent._build_connect_message = build_and_remember
 if not scenario["sealed"]:
     RemoteAgent._offer_seal = no_seal
 
@@ -162,4 +165,6 @@ for number, step in enumerate(scenario["steps"]):
         agent = new_agent()
         agent._session_id = session
         continue
+    if not scenario["sealed"]:
+        await_a_new_second()
     say(step=number, **attempt(STEPS[step["do"]], agent, step))
