@@ -5,6 +5,7 @@ mod binary;
 mod canonical;
 mod cli_keys;
 mod client;
+mod client_trouble;
 mod common;
 mod config;
 mod crash;

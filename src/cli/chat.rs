@@ -74,7 +74,7 @@ impl Chat {
             }
             let next = tokio::select! {
                 line = lines.recv(), if wants_line => Next::Line(line),
-                event = self.client.next() => Next::Event(event),
+                event = self.client.next(), if self.client.is_connected() || !idle => Next::Event(event),
                 _ = tokio::signal::ctrl_c() => Next::Interrupt,
             };
             match next {
@@ -85,6 +85,15 @@ impl Chat {
                     }
                 }
                 Next::Event(Ok(event)) => self.event(event),
+                Next::Event(Err(lost @ ClientError::TurnLost(_))) => {
+                    self.screen.failure(&lost.to_string());
+                    (self.failed, self.pending, self.stopping) = (true, None, false);
+                    self.prompt();
+                }
+                Next::Event(Err(ClientError::Closed { .. })) if idle => {
+                    self.screen
+                        .note("the connection was lost; the next line opens another");
+                }
                 Next::Event(Err(failed)) => {
                     self.screen.end();
                     return Err(refusal(&failed));
@@ -172,7 +181,7 @@ impl Chat {
         }
     }
 
-    fn prompt(&self) {
+    fn prompt(&mut self) {
         self.screen.prompt();
     }
 }

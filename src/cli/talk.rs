@@ -49,6 +49,8 @@ pub(super) fn shown(text: &str) -> String {
     for c in text.chars() {
         match c {
             '\n' | '\t' => out.push(c),
+            // These turn the writing around, so that a line reads as something else.
+            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => out.extend(c.escape_default()),
             c if c.is_control() => out.extend(c.escape_default()),
             c => out.push(c),
         }
@@ -63,8 +65,8 @@ mod tests {
     #[test]
     fn a_peer_cannot_move_the_cursor() {
         assert_eq!(
-            shown("a\n\tb\u{1b}[2J\r\u{9b}"),
-            "a\n\tb\\u{1b}[2J\\r\\u{9b}"
+            shown("a\n\tb\u{1b}[2J\r\u{9b}\u{202e}"),
+            "a\n\tb\\u{1b}[2J\\r\\u{9b}\\u{202e}"
         );
     }
 }

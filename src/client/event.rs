@@ -107,7 +107,8 @@ impl Event {
             "tool_result" => Self::ToolResult {
                 name: text("name"),
                 result: text("result"),
-                ok: frame["status"] == "completed",
+                // A history keeps the tool's own word for it.
+                ok: matches!(frame["status"].as_str(), Some("completed" | "success")),
             },
             "approval_needed" => Self::ApprovalNeeded {
                 id: text("id"),

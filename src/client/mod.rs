@@ -7,6 +7,8 @@
 mod directory;
 mod error;
 mod event;
+mod options;
+mod resume;
 mod session;
 mod sign;
 mod socket;
@@ -14,7 +16,8 @@ mod target;
 
 pub use error::ClientError;
 pub use event::{Event, Field};
-pub use session::{Client, ExecOutcome, Options, Seal};
+pub use options::{ExecOutcome, Options, Seal};
+pub use session::Client;
 pub use sign::{command, connect};
 pub use socket::Socket;
 pub use target::Target;

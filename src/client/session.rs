@@ -1,86 +1,44 @@
 //! A session with a host.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 
 use crate::identity::{Address, Identity};
+use crate::wire::json::Raw;
+use crate::wire::outbound::INTERNAL_ERROR;
 
+use super::resume::{Seen, Turn, open};
 use super::socket::kind;
-use super::{ClientError, Event, Socket, Target, sign};
+use super::{ClientError, Event, ExecOutcome, Options, Seal, Socket, Target, sign};
 
 /// How long CONNECTED may take.
 const CONNECTED: Duration = Duration::from_secs(30);
-/// Pauses before a lost connection is opened again in the middle of a turn.
-const AGAIN: [Duration; 4] = [
-    Duration::ZERO,
-    Duration::from_millis(300),
-    Duration::from_secs(1),
-    Duration::from_secs(3),
-];
-
-/// Whether a seal is offered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Seal {
-    /// Offer one; go on without on this machine only.
-    #[default]
-    Offer,
-    /// Talk in the clear.
-    Never,
-}
-
-/// How to connect.
-#[derive(Debug, Clone, Default)]
-pub struct Options {
-    /// Whether a seal is offered.
-    pub seal: Seal,
-    /// The session to go on with.
-    pub session_id: Option<String>,
-    /// The host that must answer; asked from it if absent.
-    pub host: Option<Address>,
-}
-
-/// The answer to EXEC.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ExecOutcome {
-    /// What the tool returned, or why it did not.
-    pub result: Result<String, String>,
-    /// How long it ran, in milliseconds.
-    pub duration_ms: u64,
-    /// The whole frame.
-    pub frame: Value,
-}
-
+/// A host sends PING every 30 s; one that is silent for so long is gone (fact F51).
+const SILENCE: Duration = Duration::from_secs(60);
 /// An authenticated session. Reading [`next`](Self::next) drives it: PING is answered there, and a
 /// connection that is lost while a turn runs is opened again there.
 pub struct Client {
-    target: Target,
-    identity: Identity,
-    host: Address,
-    seal: Seal,
-    socket: Socket,
-    session_id: String,
+    pub(super) target: Target,
+    pub(super) identity: Identity,
+    pub(super) host: Address,
+    pub(super) seal: Seal,
+    pub(super) socket: Socket,
+    pub(super) session_id: String,
     profile: Value,
-    running: bool,
+    /// The turn that runs, as far as is known here.
+    pub(super) turn: Option<Turn>,
+    /// Turns of the session that are over.
+    pub(super) turns: u64,
     /// False from the loss of a connection until the next one is authenticated.
-    linked: bool,
-    seen: Seen,
-    waiting: VecDeque<Event>,
-}
-
-/// Which of a turn's events have been given out, so that a resumed stream doubles none.
-#[derive(Debug, Default)]
-struct Seen {
-    ids: HashSet<String>,
-    /// The last event with an id of its own: two events may share one, and the host resumes after
-    /// the first of them.
-    anchor: Option<String>,
-    /// Events with an id that came after it.
-    since: usize,
-    /// Events of a resumed stream that were seen before.
-    skip: usize,
+    pub(super) linked: bool,
+    pub(super) seen: Seen,
+    pub(super) waiting: VecDeque<Event>,
+    /// Modes that were asked for, without an answer yet.
+    pub(super) modes_asked: usize,
 }
 
 impl Client {
@@ -106,13 +64,15 @@ impl Client {
             socket,
             session_id: options.session_id.unwrap_or_default(),
             profile: Value::Null,
-            running: false,
+            turn: None,
+            turns: 0,
             linked: true,
             seen: Seen::default(),
             waiting: VecDeque::new(),
+            modes_asked: 0,
         };
         let connected = client.authenticate().await?;
-        client.running = connected["status"] == "running";
+        client.entered(&connected);
         Ok(client)
     }
 
@@ -131,9 +91,15 @@ impl Client {
         self.socket.is_sealed()
     }
 
-    /// Whether a turn is running, as far as is known here.
-    pub const fn is_running(&self) -> bool {
-        self.running
+    /// Whether a turn is running, as far as is known here, or its end was not read yet.
+    pub fn is_running(&self) -> bool {
+        self.turn.is_some() || !self.waiting.is_empty()
+    }
+
+    /// Whether there is a connection, as far as is known here. Without one, the next command opens
+    /// another.
+    pub const fn is_connected(&self) -> bool {
+        self.linked
     }
 
     /// AGENT_PROFILE, once it has arrived.
@@ -142,7 +108,7 @@ impl Client {
     }
 
     /// Send CONNECT and wait for CONNECTED.
-    async fn authenticate(&mut self) -> Result<Value, ClientError> {
+    pub(super) async fn authenticate(&mut self) -> Result<Value, ClientError> {
         let mut fields = Map::new();
         if !self.session_id.is_empty() {
             fields.insert("session_id".into(), json!(self.session_id));
@@ -183,19 +149,37 @@ impl Client {
         }
     }
 
+    /// How the session stands.
+    pub(super) fn entered(&mut self, connected: &Value) {
+        self.turns = connected["session"]["turn"].as_u64().unwrap_or(self.turns);
+        if connected["status"] == "running" {
+            let turn = self.turn.get_or_insert(Turn::after(self.turns));
+            turn.begun = true;
+        }
+    }
+
     /// Run a prompt, or hand it to the turn that is running.
     ///
     /// # Errors
-    /// The connection has ended.
+    /// The host cannot be reached, or it does not want the caller any more: nothing was sent.
     pub async fn input(&mut self, prompt: &str) -> Result<(), ClientError> {
-        if !self.running {
-            self.seen = Seen::default();
-        }
+        self.ready().await?;
         let id = uuid::Uuid::new_v4().to_string();
-        self.send("INPUT", json!({"input_id": id, "prompt": prompt}))
-            .await?;
-        self.running = true;
-        Ok(())
+        if self.turn.is_none() {
+            self.seen = Seen::default();
+            self.turn = Some(Turn::after(self.turns));
+        }
+        // Whether the host has it when the connection breaks meanwhile, `next` finds out.
+        match self
+            .send("INPUT", json!({"input_id": id, "prompt": prompt}))
+            .await
+        {
+            Err(ClientError::Closed { .. }) => {
+                self.linked = false;
+                Ok(())
+            }
+            sent => sent,
+        }
     }
 
     /// End the running turn.
@@ -203,6 +187,7 @@ impl Client {
     /// # Errors
     /// The connection has ended.
     pub async fn interrupt(&mut self) -> Result<(), ClientError> {
+        self.ready().await?;
         self.send("INTERRUPT", json!({})).await
     }
 
@@ -213,6 +198,7 @@ impl Client {
     pub async fn approve(&mut self, request_id: &str, session: bool) -> Result<(), ClientError> {
         let scope = if session { "session" } else { "once" };
         let answer = json!({"approved": true, "scope": scope, "request_id": request_id});
+        self.ready().await?;
         self.send("APPROVAL_RESPONSE", answer).await
     }
 
@@ -234,6 +220,7 @@ impl Client {
         let answer = json!({
             "approved": false, "scope": "once", "mode": mode, "feedback": feedback, "request_id": request_id,
         });
+        self.ready().await?;
         self.send("APPROVAL_RESPONSE", answer).await
     }
 
@@ -243,6 +230,7 @@ impl Client {
     /// The connection has ended.
     pub async fn answer(&mut self, request_id: &str, answer: &str) -> Result<(), ClientError> {
         let answer = json!({"answer": answer, "request_id": request_id});
+        self.ready().await?;
         self.send("ASK_USER_RESPONSE", answer).await
     }
 
@@ -251,6 +239,8 @@ impl Client {
     /// # Errors
     /// The connection has ended.
     pub async fn set_mode(&mut self, mode: &str) -> Result<(), ClientError> {
+        self.ready().await?;
+        self.modes_asked += 1;
         self.send("mode_change", json!({"mode": mode})).await
     }
 
@@ -258,12 +248,14 @@ impl Client {
     /// [`next`](Self::next).
     ///
     /// # Errors
-    /// The connection has ended. A tool that failed or was refused is an outcome, not an error.
+    /// The connection has ended, or the host refused the command itself. A tool that failed or was
+    /// refused is an outcome, not an error.
     pub async fn exec(
         &mut self,
         tool: &str,
         args: Map<String, Value>,
     ) -> Result<ExecOutcome, ClientError> {
+        self.ready().await?;
         let id = uuid::Uuid::new_v4().to_string();
         self.send("EXEC", json!({"exec_id": id, "tool": tool, "args": args}))
             .await?;
@@ -281,9 +273,13 @@ impl Client {
                     frame,
                 });
             }
-            if let Some(event) = self.event(frame) {
-                self.waiting.push_back(event);
+            // Without a turn there is nothing else that it could be about.
+            if frame["type"] == "ERROR" && self.turn.is_none() {
+                let message = frame["message"].as_str().unwrap_or_default();
+                return Err(ClientError::Refused(message.to_owned()));
             }
+            let event = self.event(frame);
+            self.waiting.extend(event);
         }
     }
 
@@ -291,7 +287,7 @@ impl Client {
     /// goes on after what was given out. The future may be dropped and asked for again at any time.
     ///
     /// # Errors
-    /// The connection has ended and nothing runs, it cannot be opened again, or the host no longer has
+    /// The connection has ended and nothing runs (the next command opens another), it cannot be opened again, or the host no longer has
     /// the turn.
     pub async fn next(&mut self) -> Result<Event, ClientError> {
         loop {
@@ -300,7 +296,11 @@ impl Client {
             }
             // Also if an earlier call was dropped in the middle of coming back.
             if !self.linked {
-                return self.resume().await;
+                if self.turn.is_none() {
+                    return Err(ClientError::Closed { reason: None });
+                }
+                self.resume().await?;
+                continue;
             }
             match self.receive().await {
                 Ok(frame) => {
@@ -308,10 +308,29 @@ impl Client {
                         return Ok(event);
                     }
                 }
-                Err(ClientError::Closed { .. }) if self.running => self.linked = false,
-                Err(failed) => return Err(failed),
+                Err(failed) => {
+                    self.linked = false;
+                    if self.turn.is_none() || !matches!(failed, ClientError::Closed { .. }) {
+                        return Err(failed);
+                    }
+                }
             }
         }
+    }
+
+    /// Have a connection that is not known to have ended; what has come already is kept.
+    async fn ready(&mut self) -> Result<(), ClientError> {
+        while self.linked {
+            match self.receive().now_or_never() {
+                None => return Ok(()),
+                Some(Ok(frame)) => {
+                    let event = self.event(frame);
+                    self.waiting.extend(event);
+                }
+                Some(Err(_)) => self.linked = false,
+            }
+        }
+        self.resume().await
     }
 
     /// Say goodbye.
@@ -319,15 +338,11 @@ impl Client {
         self.socket.close().await;
     }
 
+    /// Send a signed command on the connection that there is.
     async fn send(&mut self, kind: &str, fields: Value) -> Result<(), ClientError> {
         let Value::Object(fields) = fields else {
             return Ok(());
         };
-        if !self.linked {
-            return Err(ClientError::Closed {
-                reason: Some("it is being opened again".into()),
-            });
-        }
         let frame = sign::command(&self.identity, &self.host, kind, fields);
         self.socket.send(&frame).await
     }
@@ -335,14 +350,20 @@ impl Client {
     /// The next frame that is not the protocol's own business.
     async fn receive(&mut self) -> Result<Value, ClientError> {
         loop {
-            let text = self.socket.next().await?;
+            let silent = || ClientError::Closed {
+                reason: Some(format!("silence for {} s", SILENCE.as_secs())),
+            };
+            let text = timeout(SILENCE, self.socket.next())
+                .await
+                .map_err(|_| silent())??;
             if kind(&text) == "PING" {
                 self.socket.send(r#"{"type":"PONG"}"#).await?;
                 continue;
             }
-            // A host that sends something else than JSON is not understood, and not fatal.
-            if let Ok(frame) = serde_json::from_str::<Value>(&text) {
-                return Ok(frame);
+            // A host that sends something else than JSON is not understood, and not fatal. What Python
+            // calls JSON, lone surrogates among it, is understood (fact F5).
+            if let Ok(frame) = Raw::parse(&text) {
+                return Ok(frame.to_serde());
             }
         }
     }
@@ -360,129 +381,50 @@ impl Client {
             self.profile = frame;
             return None;
         }
-        let event = Event::read(frame);
-        match &event {
-            Event::Output { .. } => self.running = false,
-            Event::Error { code, .. } => {
-                let about_one_frame = matches!(
-                    code.as_ref().and_then(Value::as_str),
-                    Some("STALE_ANSWER" | "RUNTIME_INPUT_REJECTED")
-                );
-                self.running &= about_one_frame;
-            }
-            Event::UserMessage(_) => {
-                self.running = true;
+        self.follow(&frame);
+        Some(Event::read(frame))
+    }
+
+    /// What a frame says about the turn.
+    fn follow(&mut self, frame: &Value) {
+        let kind = frame["type"].as_str().unwrap_or_default();
+        // An answer may overtake the turn's first events, so what it is about has to be known.
+        let refused =
+            kind == "ERROR" && frame["code"].is_number() && frame["code"] != INTERNAL_ERROR;
+        if self.modes_asked > 0 && (kind == "mode_changed" || refused) {
+            self.modes_asked -= 1;
+            return;
+        }
+        match (kind, &mut self.turn) {
+            // Another device of the same owner has started one.
+            ("user_message", turn) => {
+                *turn = Some(Turn::after(self.turns));
                 self.seen = Seen::default();
             }
+            // The prompt of the turn, or one that came while it ran.
+            ("user_input", turn) => {
+                let turn = turn.get_or_insert(Turn::after(self.turns));
+                turn.begun = true;
+                turn.number = frame["turn"].as_u64().unwrap_or(turn.number);
+            }
+            ("OUTPUT", turn) => {
+                let number = turn.take().map(|turn| turn.number);
+                let stored = frame["session"]["turn"].as_u64();
+                self.turns = stored.or(number).unwrap_or(self.turns);
+            }
+            // The prompt was refused, or the turn has failed. Everything else is about some other
+            // frame: the turn goes on.
+            ("ERROR", Some(turn))
+                if !turn.begun || turn.ending || frame["code"] == INTERNAL_ERROR =>
+            {
+                if turn.begun {
+                    self.turns = turn.number;
+                }
+                self.turn = None;
+            }
+            ("turn_result", Some(turn)) => turn.ending = true,
+            (_, Some(turn)) if frame["ts"].is_number() => turn.begun = true,
             _ => {}
-        }
-        Some(event)
-    }
-
-    async fn resume(&mut self) -> Result<Event, ClientError> {
-        let mut last = ClientError::Closed { reason: None };
-        for pause in AGAIN {
-            tokio::time::sleep(pause).await;
-            match open(&self.target, &self.identity, &self.host, self.seal).await {
-                Ok(socket) => self.socket = socket,
-                Err(failed) => {
-                    last = failed;
-                    continue;
-                }
-            }
-            match self.authenticate().await {
-                Ok(connected) => return self.resumed(&connected),
-                Err(failed @ ClientError::Refused(_)) => return Err(failed),
-                Err(failed) => last = failed,
-            }
-        }
-        Err(last)
-    }
-
-    fn resumed(&mut self, connected: &Value) -> Result<Event, ClientError> {
-        self.linked = true;
-        if connected["status"] == "running" {
-            self.seen.skip = match self.seen.anchor {
-                Some(_) => self.seen.since,
-                None => 0,
-            };
-            return Ok(Event::Resumed);
-        }
-        self.running = false;
-        // It ended meanwhile: its answer is in the history that CONNECTED brings.
-        let trace = connected["session"]["trace"].as_array();
-        let ended =
-            trace.and_then(|trace| trace.iter().rfind(|entry| entry["type"] == "turn_result"));
-        let reason = ended.and_then(|entry| entry["reason"].as_str());
-        let items = connected["chat_items"].as_array();
-        let answer = items.and_then(|items| items.iter().rfind(|item| item["type"] == "agent"));
-        match (reason, answer.and_then(|item| item["content"].as_str())) {
-            (Some("natural" | "max_iterations" | "stopped"), Some(text)) => Ok(Event::Output {
-                result: text.to_owned(),
-                duration_ms: 0,
-            }),
-            (Some(reason), _) => Err(ClientError::TurnLost(format!(
-                "it ended {reason} while the connection was lost"
-            ))),
-            (None, _) => Err(ClientError::TurnLost("the host no longer knows it".into())),
-        }
-    }
-}
-
-impl Seen {
-    /// Whether an event is new to whoever reads.
-    fn first_time(&mut self, id: &str) -> bool {
-        if self.skip > 0 {
-            self.skip -= 1;
-            return false;
-        }
-        if self.ids.insert(id.to_owned()) {
-            self.anchor = Some(id.to_owned());
-            self.since = 0;
-        } else {
-            self.since += 1;
-        }
-        true
-    }
-}
-
-async fn open(
-    target: &Target,
-    identity: &Identity,
-    host: &Address,
-    seal: Seal,
-) -> Result<Socket, ClientError> {
-    match seal {
-        Seal::Offer => Socket::sealed(target, identity, host).await,
-        Seal::Never => Socket::open(target).await,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_resumed_stream_doubles_nothing() {
-        // An `llm_call` and its `llm_result` share `x`; the host resumes after the first.
-        let turn = ["a", "x", "b", "x", "c"];
-        for cut in 0..=turn.len() {
-            let mut seen = Seen::default();
-            let mut given = Vec::new();
-            for id in &turn[..cut] {
-                assert!(seen.first_time(id));
-                given.push(*id);
-            }
-            let from = seen.anchor.as_deref().map_or(0, |anchor| {
-                turn.iter().position(|id| *id == anchor).unwrap() + 1
-            });
-            seen.skip = if seen.anchor.is_some() { seen.since } else { 0 };
-            for id in &turn[from..] {
-                if seen.first_time(id) {
-                    given.push(*id);
-                }
-            }
-            assert_eq!(given, turn, "cut at {cut}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A TCP proxy whose connections can be cut.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -18,7 +18,9 @@ pub struct Proxy {
 }
 
 struct Shared {
-    target: SocketAddr,
+    target: Mutex<SocketAddr>,
+    /// What clients of the present connections say is dropped; each cut makes a new one.
+    swallowing: Mutex<Arc<AtomicBool>>,
     cut: Notify,
     accepted: AtomicUsize,
     /// What on its way to a client cuts everything. One time only.
@@ -37,7 +39,8 @@ impl Proxy {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let socket = listener.local_addr().unwrap();
         let shared = Arc::new(Shared {
-            target,
+            target: Mutex::new(target),
+            swallowing: Mutex::default(),
             cut: Notify::new(),
             accepted: AtomicUsize::new(0),
             trap: Mutex::new(None),
@@ -61,7 +64,19 @@ impl Proxy {
 
     /// End all connections that there are.
     pub fn cut(&self) {
+        *self.shared.swallowing.lock().unwrap() = Arc::default();
         self.shared.cut.notify_waiters();
+    }
+
+    /// Drop what clients say until the next [`cut`](Self::cut).
+    pub fn swallow(&self) {
+        let swallowing = self.shared.swallowing.lock().unwrap();
+        swallowing.store(true, Ordering::SeqCst);
+    }
+
+    /// Where new connections go from here on.
+    pub fn lead_to(&self, target: SocketAddr) {
+        *self.shared.target.lock().unwrap() = target;
     }
 
     /// End all connections once `text` has been passed on to a client. One time only.
@@ -90,15 +105,17 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
         tokio::spawn(async move {
             // Made before the first byte, so that no cut is missed.
             let cut = shared.cut.notified();
-            let Ok(host) = TcpStream::connect(shared.target).await else {
+            let swallowing = Arc::clone(&shared.swallowing.lock().unwrap());
+            let target = *shared.target.lock().unwrap();
+            let Ok(host) = TcpStream::connect(target).await else {
                 return;
             };
             client.set_nodelay(true).unwrap();
             host.set_nodelay(true).unwrap();
             let (from_client, to_client) = client.into_split();
             let (from_host, to_host) = host.into_split();
-            let up = pass(from_client, to_host, None);
-            let down = pass(from_host, to_client, Some(&shared));
+            let up = pass(from_client, to_host, Some(&swallowing), None);
+            let down = pass(from_host, to_client, None, Some(&shared));
             // Whichever ends, both halves of both sockets are dropped, which closes them.
             tokio::select! {
                 () = async { tokio::join!(up, down); } => {}
@@ -108,12 +125,21 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     }
 }
 
-/// Pass bytes on until one side ends; with `watched`, look for what springs its trap.
-async fn pass(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, watched: Option<&Shared>) {
+/// Pass bytes on until one side ends, but for what is swallowed; with `watched`, look for what springs
+/// its trap.
+async fn pass(
+    mut from: OwnedReadHalf,
+    mut to: OwnedWriteHalf,
+    swallowing: Option<&AtomicBool>,
+    watched: Option<&Shared>,
+) {
     let mut bytes = vec![0; 64 << 10];
     // The end of what came before, for a text that comes in two pieces.
     let mut recent = Vec::new();
     while let Ok(count @ 1..) = from.read(&mut bytes).await {
+        if swallowing.is_some_and(|on| on.load(Ordering::SeqCst)) {
+            continue;
+        }
         let mut sprung = None;
         if let Some(shared) = watched {
             recent.extend_from_slice(&bytes[..count]);

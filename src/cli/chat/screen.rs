@@ -16,6 +16,8 @@ pub(super) struct Screen {
     bare: bool,
     interactive: bool,
     colours: bool,
+    /// What the agent said last in this turn; the turn's answer may be the same over again.
+    said: Option<String>,
 }
 
 impl Screen {
@@ -24,6 +26,7 @@ impl Screen {
             bare,
             interactive,
             colours: std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none(),
+            said: None,
         }
     }
 
@@ -61,11 +64,28 @@ impl Screen {
         }
     }
 
-    pub(super) fn event(&self, event: &Event) {
+    /// Something went wrong.
+    pub(super) fn failure(&self, text: &str) {
+        eprintln!("✗ {}", shown(text));
+    }
+
+    pub(super) fn event(&mut self, event: &Event) {
         match event {
             Event::Thinking(text) => self.note(&format!("… {}", first_line(text))),
-            Event::Assistant(text) | Event::Output { result: text, .. } => {
-                println!("{}", shown(text))
+            Event::Assistant(text) => {
+                println!("{}", shown(text));
+                self.said = Some(text.clone());
+            }
+            Event::Output { result, .. } => {
+                let again = self.said.take().as_ref() == Some(result);
+                print!(
+                    "{}",
+                    if again {
+                        String::new()
+                    } else {
+                        shown(result) + "\n"
+                    }
+                );
             }
             Event::ToolCall { name, args } => {
                 self.note(&format!("⚙ {}({})", first_line(name), arguments(args)))
@@ -92,7 +112,10 @@ impl Screen {
             }
             Event::ModeChanged(mode) => self.note(&format!("mode {}", first_line(mode))),
             Event::InputTaken => self.note("the agent will read that"),
-            Event::Error { message, .. } => eprintln!("✗ {}", shown(message)),
+            Event::Error { message, .. } => {
+                self.said = None;
+                self.failure(message);
+            }
             Event::Resumed => self.note("the connection was lost and is back"),
             Event::ApprovalNeeded {
                 tool,
@@ -184,5 +207,6 @@ fn arguments(args: &Value) -> String {
         .iter()
         .map(|(name, value)| format!("{name}: {value}"))
         .collect();
-    shown(&pairs.join(", "))
+    // A name with a line break in it must not look like a line of ours.
+    shown(&pairs.join(", ")).replace('\n', "\\n")
 }
