@@ -63,7 +63,7 @@ impl Host {
         let mut command = match (kind, python) {
             (Kind::Ours, _) if run.scenario == "stalled" => flood(folder.path(), port)?,
             (Kind::Ours, _) => ours(folder.path(), port),
-            (_, Some(python)) => reference(python, folder.path(), port, kind),
+            (_, Some(python)) => reference(python, folder.path(), port, kind, run),
             (_, None) => return Err("the reference host needs a Python with connectonion".into()),
         };
         let log = File::create(folder.path().join("host.log"))?;
@@ -176,22 +176,21 @@ fn flood(folder: &Path, port: u16) -> Res<Command> {
     Ok(command)
 }
 
-fn reference(python: &Path, folder: &Path, port: u16, kind: Kind) -> Command {
+/// As shipped, with the plugins and logs an agent has by default; but parallel turns with one prompt fail over
+/// its own log files, so those, and the tuned one always, run without.
+fn reference(python: &Path, folder: &Path, port: u16, kind: Kind, run: &Options) -> Command {
+    let parallel_turns = run.concurrency > 1 && matches!(run.scenario.as_str(), "input" | "stream");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/peers/reference_host.py");
     let mut command = Command::new(python);
     command
         .arg(script)
-        .args([
-            "--plain",
-            "--trust",
-            "open",
-            "--port",
-            &port.to_string(),
-            "--dir",
-        ])
+        .args(["--trust", "open", "--port", &port.to_string(), "--dir"])
         .arg(folder);
     if kind == Kind::Tuned {
         command.arg("--tuned");
+    }
+    if kind == Kind::Tuned || parallel_turns {
+        command.arg("--plain");
     }
     command
 }
