@@ -9,7 +9,7 @@ use serde_json::json;
 use tokio_util::task::TaskTracker;
 
 use crate::console::{Console, Event};
-use crate::session::{History, Outbox, Registry, Running, Saved, Session};
+use crate::session::{Counters, History, Outbox, Registry, Running, Saved, Session};
 use crate::store::{BeginTurn, EndTurn, Outcome};
 use crate::wire::inbound::Input;
 use crate::wire::outbound;
@@ -86,22 +86,25 @@ impl Runner {
             .record(&json!({"type": "user_input", "content": prompt, "turn": number}));
         turn.message(&json!({"role": "user", "content": content}));
 
-        let mut history = turn.before().clone();
-        history.turn = number;
-        history.updated = now();
+        let before = turn.before();
+        let begins = Counters {
+            turn: number,
+            iteration: 0,
+            updated: now(),
+        };
         let opening = turn.opening();
         let opened = (opening.0.len(), opening.1.len());
         let (messages, trace) = (
-            unsaved(&history.messages, saved.messages, opening.0),
-            unsaved(&history.trace, saved.trace, opening.1),
+            unsaved(&before.messages, saved.messages, opening.0),
+            unsaved(&before.trace, saved.trace, opening.1),
         );
         // Queued before anything that follows is: a turn that is cut off leaves its prompt behind.
         let begun: Begun = self
             .registry
             .store()
             .begin_turn(BeginTurn {
-                row: session.row(&history, self.registry.expires_at()),
-                started_at: history.updated,
+                row: session.row(begins, self.registry.expires_at()),
+                started_at: begins.updated,
                 preview: prompt.chars().take(160).collect(),
                 replace: saved.replace,
                 messages_from: saved.messages as u64,
@@ -133,7 +136,7 @@ impl Runner {
         let base = (added.history.messages.len(), added.history.trace.len());
         let history = settled(added, number);
         let ended = self.registry.store().end_turn(EndTurn {
-            row: session.row(&history, self.registry.expires_at()),
+            row: session.row(history.counters(), self.registry.expires_at()),
             messages_from: (base.0 + opened.0) as u64,
             messages: history
                 .messages

@@ -1,17 +1,29 @@
 //! What an authenticated caller can ask for.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use crate::agent::Turned;
 use crate::console::Event;
 use crate::gate::{Passed, Refusal};
+use crate::identity::Address;
 use crate::session::{Mode, RuntimeInput, Session, Status};
-use crate::store::Append;
+use crate::store::{Append, StoreError};
 use crate::wire::inbound::{self, Input, Kind, Malformed};
 use crate::wire::json::Object;
 use crate::wire::outbound;
 
 use super::{Connection, Going, ON};
+
+/// How long what the store said of a session's owner is believed.
+const BELIEVED: Duration = Duration::from_secs(1);
+
+/// What the store said last.
+pub(super) struct Asked {
+    id: String,
+    owner: Option<Address>,
+    at: Instant,
+}
 
 impl Connection {
     /// A signed frame: what is executed is the signed payload, never the copies beside it.
@@ -101,20 +113,22 @@ impl Connection {
         }
     }
 
-    /// Is a session alive? A foreign and an unknown one are not, in the same words (decision D8).
+    /// Is a session alive, in memory or in the store? A foreign and an unknown one are not, in the same
+    /// words (decisions D8, D9).
     async fn status(
-        &self,
+        &mut self,
         fields: &Object<'_>,
-        caller: Option<crate::identity::Address>,
+        caller: Option<Address>,
     ) -> Result<Option<String>, Malformed> {
         let id = inbound::status_query(fields)?;
-        let status = match (&id, caller) {
-            (Some(id), Some(caller)) => self.services.registry.status(id, &caller).await,
+        let found = match &id {
+            Some(id) if caller.is_some() => self.find(id).await,
             _ => Ok(None),
         };
-        Ok(Some(match status {
-            Ok(status) => {
-                let word = status.map_or("not_found", Status::word);
+        Ok(Some(match found {
+            Ok(found) => {
+                let own = found.filter(|(owner, _)| Some(*owner) == caller);
+                let word = own.map_or("not_found", |(_, status)| status.word());
                 outbound::session_status(id.as_deref(), word)
             }
             Err(failed) => {
@@ -122,6 +136,28 @@ impl Connection {
                 outbound::error("misconfigured: the session store is unavailable")
             }
         }))
+    }
+
+    /// Whose a session is, and how it is. Clients ask about one session over and over: what the store
+    /// said is believed for a moment.
+    async fn find(&mut self, id: &str) -> Result<Option<(Address, Status)>, StoreError> {
+        let registry = &self.services.registry;
+        if let Some(found) = registry.in_memory(id) {
+            return Ok(Some(found));
+        }
+        let owner = match &self.asked {
+            Some(asked) if asked.id == id && asked.at.elapsed() < BELIEVED => asked.owner,
+            _ => {
+                let owner = registry.store().owner(id).await?;
+                self.asked = Some(Asked {
+                    id: id.to_owned(),
+                    owner,
+                    at: Instant::now(),
+                });
+                owner
+            }
+        };
+        Ok(owner.map(|owner| (owner, Status::Connected)))
     }
 
     /// Run a prompt, or hand it to the turn that is running.

@@ -112,7 +112,7 @@ impl Connection {
             return self.refuse(&Refusal::AlreadyAuthenticated);
         };
         let client = connect.session.as_ref().map(History::client_version);
-        let fresh = session.history().turn == 0;
+        let fresh = session.turns() == 0;
         session.join(
             &self.outbox,
             fresh,

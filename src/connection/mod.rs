@@ -108,6 +108,8 @@ struct Connection {
     gone: CancellationToken,
     transport: &'static str,
     bad_signatures: u32,
+    /// What SESSION_STATUS found in the store last.
+    asked: Option<command::Asked>,
 }
 
 /// Whether the connection goes on.
@@ -144,6 +146,7 @@ pub(crate) async fn serve<S: Source, K: Sink + 'static>(
         gone: CancellationToken::new(),
         transport: peer.transport,
         bad_signatures: 0,
+        asked: None,
     };
     connection.read(&mut source).await;
     connection.finish(writer).await;

@@ -62,6 +62,17 @@ impl<S: AsRef<str>> FromIterator<S> for JsonList {
 /// What orders two copies of a session: the first difference decides (fact F38).
 pub type Version = (f64, f64, f64);
 
+/// How far a session has come.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Counters {
+    /// Turns that were started.
+    pub turn: u64,
+    /// Model calls of the last turn.
+    pub iteration: u64,
+    /// Unix seconds of the last change.
+    pub updated: f64,
+}
+
 /// One session's conversation.
 #[derive(Debug, Clone, Default)]
 pub struct History {
@@ -123,6 +134,15 @@ impl History {
     pub fn client_version(session: &Object<'_>) -> Version {
         let (turn, iteration, updated) = counters(session);
         (turn as f64, iteration as f64, updated)
+    }
+
+    /// How far it has come.
+    pub const fn counters(&self) -> Counters {
+        Counters {
+            turn: self.turn,
+            iteration: self.iteration,
+            updated: self.updated,
+        }
     }
 
     /// This copy's version.

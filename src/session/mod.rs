@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use tokio::time::Instant;
 
-pub use history::{History, JsonList, Version};
+pub use history::{Counters, History, JsonList, Version};
 pub use log::{Chunk, TurnLog};
 pub use mode::Mode;
 pub use registry::{Opened, Registry, Settings};
@@ -184,6 +184,12 @@ impl Session {
         state
             .viewers
             .retain(|v| v.strong_count() > 0 && v.as_ptr() != Arc::as_ptr(viewer));
+        // What a client brought and never used is not worth keeping: it brings it again. A turn that
+        // could not be stored is, and marks itself by `replace`.
+        let unused = !state.saved.row && !state.saved.replace && state.running.is_none();
+        if unused && state.viewers.is_empty() {
+            state.history = History::default();
+        }
     }
 
     /// Start a turn, streamed to every viewer; `origin` is the one that asked and needs no telling
@@ -286,7 +292,7 @@ impl Session {
         }
         let before = std::mem::replace(&mut state.mode, mode);
         state.saved.row = true;
-        let stored = store(self.row_in(&state, &state.history, expires_at));
+        let stored = store(self.row_in(&state, state.history.counters(), expires_at));
         Some((before, stored))
     }
 
@@ -295,23 +301,28 @@ impl Session {
         self.lock().mode = mode;
     }
 
-    /// The row that describes the session, with the counters of `history`.
-    pub fn row(&self, history: &History, expires_at: f64) -> SessionRow {
-        self.row_in(&self.lock(), history, expires_at)
+    /// The row that describes the session when it has come this far.
+    pub fn row(&self, counters: Counters, expires_at: f64) -> SessionRow {
+        self.row_in(&self.lock(), counters, expires_at)
     }
 
-    fn row_in(&self, state: &State, history: &History, expires_at: f64) -> SessionRow {
+    fn row_in(&self, state: &State, counters: Counters, expires_at: f64) -> SessionRow {
         SessionRow {
             id: self.id.clone(),
             owner: self.owner,
             created_at: state.created,
-            updated_at: history.updated,
-            turn: history.turn,
-            iteration: history.iteration,
+            updated_at: counters.updated,
+            turn: counters.turn,
+            iteration: counters.iteration,
             mode: state.mode.id().to_owned(),
             turns_left: None,
             expires_at,
         }
+    }
+
+    /// Turns that were started.
+    pub fn turns(&self) -> u64 {
+        self.lock().history.turn
     }
 
     /// The conversation up to the last finished turn.

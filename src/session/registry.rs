@@ -109,19 +109,14 @@ impl Registry {
             .collect()
     }
 
-    /// How a session is, in memory or in the store; `None` if it is not the caller's (decisions D8,
-    /// D9).
-    ///
-    /// # Errors
-    /// The store cannot answer.
-    pub async fn status(&self, id: &str, caller: &Address) -> Result<Option<Status>, StoreError> {
-        let session = self.lock().get(id).cloned();
-        let (owner, status) = match session {
-            Some(session) if session.running().is_some() => (Some(session.owner), Status::Running),
-            Some(session) => (Some(session.owner), Status::Connected),
-            None => (self.store.owner(id).await?, Status::Connected),
+    /// Whose a session in memory is, and how it is.
+    pub fn in_memory(&self, id: &str) -> Option<(Address, Status)> {
+        let session = self.lock().get(id).cloned()?;
+        let status = match session.running() {
+            Some(_) => Status::Running,
+            None => Status::Connected,
         };
-        Ok((owner == Some(*caller)).then_some(status))
+        Some((session.owner, status))
     }
 
     /// Find, read back or make the session that `caller` asks for; `client` is the caller's own copy
@@ -274,7 +269,9 @@ impl Session {
     /// Take over the client's copy if it is newer and nothing is running.
     fn take_newer(&self, client: &Object<'_>) {
         let mut state = self.lock();
-        if state.running.is_none() && History::client_version(client) > state.history.version() {
+        let newer = History::client_version(client) > state.history.version()
+            || state.history.messages.is_empty();
+        if state.running.is_none() && newer {
             state.history = History::of_client(client);
             state.saved = Saved {
                 replace: state.saved.row,

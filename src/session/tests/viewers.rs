@@ -207,7 +207,7 @@ fn the_row_describes_the_session() {
     let empty = JsonList::default;
     let history = History::stored(empty(), empty(), 3, 2, 9.5);
     assert_eq!(
-        session.row(&history, 99.0),
+        session.row(history.counters(), 99.0),
         SessionRow {
             id: "s".into(),
             owner: session.owner,

@@ -146,3 +146,38 @@ async fn an_interrupted_turn_is_closed_once() {
         assert_eq!(again.history().trace.text(), history.trace.text());
     }
 }
+
+/// A CONNECT may bring megabytes; nobody has to keep them who was never asked anything.
+#[tokio::test]
+async fn a_copy_that_was_never_used_goes_with_its_client() {
+    let registry = registry();
+    for (turn, iteration, updated) in [(0, 0, 0.0), (3, 1, 5.0)] {
+        let client = copy(turn, iteration, updated, "client's");
+        let session = open_with(&registry, "s", &client).await.session;
+        let (one, two) = (join(&session), join(&session));
+        session.leave(&one);
+        assert_eq!(messages(&session).len(), 1);
+        session.leave(&two);
+        assert!(messages(&session).is_empty());
+        // It is still there, and takes the copy again.
+        let again = open_with(&registry, "s", &client).await;
+        assert!(!again.fresh);
+        assert_eq!(messages(&again.session).len(), 1);
+        again.session.leave(&join(&again.session));
+    }
+    // A turn that ran and could not be stored is kept.
+    let session = open_with(&registry, "s", &copy(0, 0, 0.0, "client's"))
+        .await
+        .session;
+    let viewer = join(&session);
+    session
+        .start(registry.log(&session), &viewer, "hi")
+        .unwrap();
+    let unsaved = Saved {
+        replace: true,
+        ..Saved::default()
+    };
+    session.finish(session.history(), unsaved, "{}".into());
+    session.leave(&viewer);
+    assert_eq!(messages(&session).len(), 1);
+}

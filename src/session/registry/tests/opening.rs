@@ -73,7 +73,7 @@ async fn a_stored_session_is_read_back_once() {
     assert_eq!(session.history().version(), (1.0, 2.0, 10.0));
     assert_eq!(session.mode(), Mode::ReadOnly);
     assert!(session.is_stored());
-    let row = session.row(&session.history(), 99.0);
+    let row = session.row(session.history().counters(), 99.0);
     assert_eq!((row.created_at, row.expires_at), (5.0, 99.0));
 }
 
