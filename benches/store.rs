@@ -127,8 +127,10 @@ fn turns(criterion: &mut Criterion) {
                         };
                         let store = store.clone();
                         async move {
-                            store.begin_turn(begin).await.unwrap();
+                            // As a short turn does: its beginning is committed with its end.
+                            let begun = store.begin_turn(begin);
                             store.end_turn(end).await.unwrap();
+                            begun.await.unwrap();
                         }
                     })
                 });

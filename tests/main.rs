@@ -1,5 +1,6 @@
 //! The test suite: one module a capability.
 
+mod admission;
 mod agents;
 mod binary;
 mod canonical;
