@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Extension, State};
-use axum::http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use axum::http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
 use axum::response::Html;
 use axum::routing::{any, get};
 use hyper::body::Incoming;
@@ -17,6 +17,7 @@ use serde::Serialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 use tower::Service;
+use tower_http::set_header::SetResponseHeaderLayer;
 
 use crate::identity::Address;
 use crate::wire::outbound::{PROTOCOL, embedded, json as to_json};
@@ -37,7 +38,13 @@ pub(super) fn router(front: Arc<Front>) -> Router {
         .route("//ws", any(ws))
         .fallback(not_found)
         .method_not_allowed_fallback(not_found)
-        .layer(axum::middleware::from_fn(cors))
+        .layer(axum::middleware::from_fn(preflight))
+        .layer(always(header::ACCESS_CONTROL_ALLOW_ORIGIN, "*"))
+        .layer(always(header::ACCESS_CONTROL_ALLOW_METHODS, "GET, POST, OPTIONS"))
+        .layer(always(
+            header::ACCESS_CONTROL_ALLOW_HEADERS,
+            "authorization, content-type, x-co-from, x-co-signature, x-co-timestamp, x-co-to, x-co-request-id",
+        ))
         .with_state(front)
 }
 
@@ -72,30 +79,18 @@ async fn ws(
     upgrade(front, from, request).await
 }
 
-/// CORS on every answer: without it React goes to the public relay and says nothing (fact F54).
-async fn cors(request: Request<Body>, next: axum::middleware::Next) -> Response<Body> {
-    let mut response = if request.method() == Method::OPTIONS {
-        let mut response = Response::new(Body::empty());
-        *response.status_mut() = StatusCode::NO_CONTENT;
-        response
-    } else {
-        next.run(request).await
-    };
-    let headers = response.headers_mut();
-    headers.insert(
-        header::ACCESS_CONTROL_ALLOW_ORIGIN,
-        HeaderValue::from_static("*"),
-    );
-    headers.insert(
-        header::ACCESS_CONTROL_ALLOW_METHODS,
-        HeaderValue::from_static("GET, POST, OPTIONS"),
-    );
-    headers.insert(
-        header::ACCESS_CONTROL_ALLOW_HEADERS,
-        HeaderValue::from_static(
-            "authorization, content-type, x-co-from, x-co-signature, x-co-timestamp, x-co-to, x-co-request-id",
-        ),
-    );
+/// A header on every answer. Without CORS React goes to the public relay and says nothing (fact F54).
+fn always(name: HeaderName, value: &'static str) -> SetResponseHeaderLayer<HeaderValue> {
+    SetResponseHeaderLayer::overriding(name, HeaderValue::from_static(value))
+}
+
+/// OPTIONS is answered for every path.
+async fn preflight(request: Request<Body>, next: axum::middleware::Next) -> Response<Body> {
+    if request.method() != Method::OPTIONS {
+        return next.run(request).await;
+    }
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
     response
 }
 
