@@ -123,7 +123,7 @@ fn an_empty_folder_is_enough_and_one_screen_says_everything() {
         "new key",
         "http://127.0.0.1:",
         "ws://127.0.0.1:",
-        "careful: 0 in contacts",
+        "careful: the holder of this key, 0 in contacts",
         "chat ws://127.0.0.1:",
     ] {
         assert!(screen.contains(part), "{part} is missing in\n{screen}");

@@ -249,7 +249,7 @@ fn the_summary_counts_and_names_lines_that_match_nobody() {
     let summary = gate(folder.path()).summary().unwrap();
     assert_eq!(
         summary.to_string(),
-        "careful: 2 in contacts, 0 in whitelist and 1 in admins may enter, 2 in blocklist may not"
+        "careful: the holder of this key, 2 in contacts, 0 in whitelist and 1 in admins may enter, 2 in blocklist may not"
     );
     assert_eq!(summary.ignored, [("contacts.txt", 3)]);
     let empty = tempfile::tempdir().unwrap();

@@ -254,11 +254,11 @@ impl fmt::Display for Summary {
             Policy::Open => write!(f, "open: everybody who can sign may enter")?,
             Policy::Careful => write!(
                 f,
-                "careful: {contacts} in contacts, {whitelist} in whitelist and {admins} in admins may enter"
+                "careful: the holder of this key, {contacts} in contacts, {whitelist} in whitelist and {admins} in admins may enter"
             )?,
             Policy::Strict => write!(
                 f,
-                "strict: {whitelist} in whitelist and {admins} in admins may enter"
+                "strict: the holder of this key, {whitelist} in whitelist and {admins} in admins may enter"
             )?,
         }
         match self.blocked {
