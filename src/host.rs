@@ -14,7 +14,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::agent::{Agent, Runner, demo};
 use crate::config::{Config, Replay};
-use crate::connection::{Limits, Services};
+use crate::connection::{Attachments, Limits, Services};
 use crate::console::Console;
 use crate::http::{self, Front};
 use crate::identity::{Address, Identity};
@@ -163,6 +163,10 @@ impl HostBuilder {
             limits: Limits {
                 first_frame_timeout: config.limits.first_frame_timeout,
                 exec_concurrency: config.limits.exec_concurrency as usize,
+                attachments: Attachments {
+                    max_bytes: config.max_file_size as usize * (1 << 20),
+                    max_count: config.max_files_per_request as usize,
+                },
                 ping_every: PING_EVERY,
             },
             draining,

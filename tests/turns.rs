@@ -431,3 +431,39 @@ async fn an_answer_that_nothing_waits_for_is_stale() {
     }
     client.expect_quiet().await;
 }
+
+#[tokio::test]
+async fn attachments_have_limits_and_are_never_taken_and_lost() {
+    let host = TestHost::with(|config| {
+        config.max_file_size = 1;
+        config.max_files_per_request = 1;
+    })
+    .await;
+    let mut client = TestClient::v2(&host).await;
+    let image = "data:image/png;base64,aGVsbG8=";
+    let two = json!({"prompt": "look", "images": [image, image]});
+    client.command("INPUT", two).await;
+    client
+        .expect_error("images: 2 were sent, 1 are allowed")
+        .await;
+    let large = format!("data:text/plain;base64,{}", "A".repeat(1_500_000));
+    let files = json!({"prompt": "read", "files": [{"name": "a.txt", "data": large}]});
+    client.command("INPUT", files).await;
+    client
+        .expect_error("file a.txt: 1125000 bytes were sent, 1048576 are allowed")
+        .await;
+    client
+        .command("INPUT", json!({"prompt": "slow 1", "images": [image]}))
+        .await;
+    client.until("tool_call").await;
+    client
+        .command("INPUT", json!({"prompt": "and this", "images": [image]}))
+        .await;
+    let refused = client.until("ERROR").await;
+    assert_eq!(last(&refused)["code"], "RUNTIME_INPUT_REJECTED");
+    assert_eq!(last(&refused)["retryable"], true);
+    let output = last(&client.until("OUTPUT").await).clone();
+    assert_eq!(output["result"], "slow finished after 1 steps");
+    let content = &output["session"]["messages"][0]["content"];
+    assert_eq!(content[1]["image_url"]["url"], image);
+}

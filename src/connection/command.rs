@@ -167,6 +167,7 @@ impl Connection {
         fields: &Object<'_>,
     ) -> Result<Option<String>, Malformed> {
         let input = Input::read(fields)?;
+        self.services.limits.attachments.check(&input)?;
         if self.services.draining.is_cancelled() {
             return Ok(Some(outbound::coded_error(
                 outbound::BUSY,
@@ -182,20 +183,27 @@ impl Connection {
             files: input.files.len(),
         });
         let prompt = input.prompt.clone();
+        let bare = input.images.is_empty() && input.files.is_empty();
         match self.services.runner.begin(session, &self.outbox, input) {
             Turned::Started => Ok(None),
             Turned::Running(running) => {
                 let id = format!("runtime-input-{}", uuid::Uuid::new_v4());
-                let accepted = running.inbox.push(RuntimeInput {
-                    id: id.clone(),
-                    prompt,
-                });
+                // What comes with a prompt has no way into a turn that runs; it must not be taken and lost.
+                let accepted = bare
+                    && running.inbox.push(RuntimeInput {
+                        id: id.clone(),
+                        prompt,
+                    });
                 Ok(Some(if accepted {
                     outbound::runtime_input_ack(&session.id, &id)
                 } else {
                     outbound::coded_error(
                         "RUNTIME_INPUT_REJECTED",
-                        "the running turn takes no more input; send it again after OUTPUT",
+                        if bare {
+                            "the running turn takes no more input; send it again after OUTPUT"
+                        } else {
+                            "images and files cannot join a running turn; send them again after OUTPUT"
+                        },
                         Some(true),
                     )
                 }))

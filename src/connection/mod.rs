@@ -4,6 +4,7 @@
 //! them together and dispatches them in order. Whatever is answered goes through the connection's
 //! [`Outbox`], which a second task writes.
 
+mod attachments;
 mod batch;
 mod command;
 mod connect;
@@ -29,6 +30,7 @@ use crate::trust::Trust;
 use crate::wire::Text;
 use crate::wire::outbound;
 
+pub(crate) use attachments::Attachments;
 use batch::BINARY;
 
 /// Frames that are taken together.
@@ -81,6 +83,7 @@ impl Services {
 pub(crate) struct Limits {
     pub(crate) first_frame_timeout: Duration,
     pub(crate) exec_concurrency: usize,
+    pub(crate) attachments: Attachments,
     pub(crate) ping_every: Duration,
 }
 
