@@ -109,29 +109,36 @@ async fn a_turn_is_stored_as_it_goes() {
         };
         let ended = end(last.clone(), 3, &["m3"], Outcome::Failed);
         store.end_turn(ended).await.unwrap();
-        store.set_mode("s", "plan", None).await.unwrap();
-        store.set_mode("none", "plan", None).await.unwrap();
-        let loaded = store.load("s").await.unwrap().unwrap();
-        let expected = SessionRow {
-            mode: "plan".into(),
+        // A mode alone changes the row and nothing else.
+        let changed = SessionRow {
+            mode: "read-only".into(),
             turns_left: None,
             ..last
         };
-        assert_eq!(loaded.row, expected);
+        let mode = Append {
+            row: changed.clone(),
+            messages_from: 0,
+            messages: Vec::new(),
+            trace_from: 0,
+            trace: Vec::new(),
+        };
+        store.append(mode).await.unwrap();
+        let loaded = store.load("s").await.unwrap().unwrap();
+        assert_eq!(loaded.row, changed);
         assert_eq!(loaded.messages, ["m0", "m1", "m2", "m3"]);
         assert_eq!(loaded.last_outcome, Some(Outcome::Failed));
         assert_eq!(store.owner("s").await, Ok(Some(ALICE)));
         assert!(store.probe().await.writable);
 
         store.close().await;
-        let closed = store.set_mode("s", "safe", None).await.unwrap_err();
+        let closed = store.append(append(row("s", 1), 0, &[])).await.unwrap_err();
         assert!(matches!(closed, StoreError::Closed { .. }), "{closed}");
         assert!(store.load("s").await.is_err());
     }
     let store = Store::open(&path).unwrap();
     let loaded = store.load("s").await.unwrap().unwrap();
     assert_eq!(loaded.messages, ["m0", "m1", "m2", "m3"]);
-    assert_eq!(loaded.row.mode, "plan");
+    assert_eq!(loaded.row.mode, "read-only");
     for name in ["oip.sqlite3", "oip.sqlite3-wal", "oip.lock"] {
         let mode = fs::metadata(path.with_file_name(name))
             .unwrap()
@@ -151,7 +158,7 @@ async fn rows_replace_what_was_at_their_place_and_behind() {
     // A conversation that was made shorter.
     drop(store.append(append(row("s", 1), 0, &["summary"])));
     drop(store.append(append(row("s", 1), 1, &["d"])));
-    assert_eq!(store.set_mode("s", "safe", None).await, Ok(()));
+    assert_eq!(store.append(append(row("s", 1), 0, &[])).await, Ok(()));
     assert_eq!(messages().await, ["summary", "d"]);
 
     let newer = BeginTurn {
@@ -201,7 +208,7 @@ async fn a_write_that_fails_harms_no_other() {
     // While another connection has the lock, all of these queue up for one group.
     let holder = Connection::open(&path).unwrap();
     holder.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let _blocked = store.set_mode("none", "safe", None);
+    let _blocked = store.append(append(row("first", 1), 0, &[]));
     let before = store.begin_turn(begin(row("before", 1), 0, &["m"]));
     let bad = store.begin_turn(begin(row("bad", u64::MAX), 0, &["m"]));
     let after = store.begin_turn(begin(row("after", 1), 0, &["m"]));
@@ -227,7 +234,7 @@ async fn reads_wait_for_no_writer() {
     let holder = Connection::open(&path).unwrap();
     holder.execute_batch("BEGIN IMMEDIATE").unwrap();
     let start = Instant::now();
-    let waiting = store.set_mode("s", "plan", None);
+    let waiting = store.append(append(row("s", 1), 0, &[]));
     for _ in 0..10 {
         assert!(store.load("s").await.unwrap().is_some());
     }

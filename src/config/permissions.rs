@@ -88,13 +88,6 @@ impl Permissions {
             .then_some(())
             .ok_or_else(|| Denied::NotListed(tool.into()))
     }
-
-    /// As [`Permissions::check`], by name alone: could any call of this tool be allowed?
-    pub fn mentions(&self, tool: &str) -> bool {
-        self.entries
-            .get(tool)
-            .is_some_and(|entry| entry.allowed == Some(true) && entry.lasts())
-    }
 }
 
 impl Permission {

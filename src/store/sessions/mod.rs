@@ -154,16 +154,6 @@ impl Store {
         self.write(Write::End(end))
     }
 
-    /// Records a mode. A session that has no row yet has nothing to change: its first turn brings
-    /// its mode along.
-    pub fn set_mode(&self, id: &str, mode: &str, turns_left: Option<u64>) -> Pending {
-        self.write(Write::Mode {
-            id: id.into(),
-            mode: mode.into(),
-            turns_left,
-        })
-    }
-
     /// How the last write went.
     pub fn health(&self) -> StoreHealth {
         locked(&self.health).clone()

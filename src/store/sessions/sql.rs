@@ -29,14 +29,6 @@ pub(super) fn apply(connection: &Connection, write: &Write) -> rusqlite::Result<
         Write::Begin(begin) => begin_turn(connection, begin),
         Write::Append(append) => append_rows(connection, append),
         Write::End(end) => end_turn(connection, end),
-        Write::Mode {
-            id,
-            mode,
-            turns_left,
-        } => connection
-            .prepare_cached("UPDATE sessions SET mode = ?2, turns_left = ?3 WHERE id = ?1")?
-            .execute(params![id, mode, turns_left])
-            .map(drop),
     }
 }
 

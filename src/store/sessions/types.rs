@@ -132,11 +132,6 @@ pub(super) enum Write {
     Begin(BeginTurn),
     Append(Append),
     End(EndTurn),
-    Mode {
-        id: String,
-        mode: String,
-        turns_left: Option<u64>,
-    },
 }
 
 impl Write {
@@ -146,7 +141,6 @@ impl Write {
             Self::Begin(begin) => begin.messages.len() + begin.trace.len(),
             Self::Append(append) => append.messages.len() + append.trace.len(),
             Self::End(end) => end.messages.len() + end.trace.len(),
-            Self::Mode { .. } => 0,
         }
     }
 }
